@@ -32,11 +32,16 @@ TOGETHER = {"zero": "ZeroConeT", "nonneg": "NonnegativeConeT"}
 
 
 def cone_program(
-    problem: Canonical, maps: AffineMaps, before: ConeProgram | None = None
+    problem: Canonical,
+    maps: AffineMaps,
+    before: ConeProgram | None = None,
+    *,
+    is_bent_anew: bool = False,
 ) -> ConeProgram:
     """The whole cone program over the client's variables and the auxiliary ones.
 
-    With that of the same problem and of maps that differ in their offsets alone, its matrices.
+    With that of the same rows and of maps that differ in their offsets alone, its matrices; but the
+    objective's is made anew where it ``is_bent_anew``.
     """
     own = problem.own
     rest = problem.q.size - own
@@ -46,15 +51,18 @@ def cone_program(
     linear = np.concatenate([maps.transposed_times(slope[:own]), slope[own:]])
     constant = problem.d + float(shift @ bent / 2 + problem.q @ shift)
     right = problem.b - problem.A @ shift
-    if before is not None:
+    if before is not None and not is_bent_anew:
         return before._replace(linear=linear, constant=constant, rhs=right)
     F = sp.csr_array(
         sp.vstack([sp.csr_array(explicit(m, maps.size)) for m in maps.matrices], "csr")
     )
     extra = sp.eye_array(rest, format="csr")
     change = sp.csc_array(sp.block_diag([F, extra], "csc")) if rest else sp.csc_array(F)
+    matrix = sp.csc_array(change.T @ problem.P @ change)
+    if before is not None:
+        return before._replace(matrix=matrix, linear=linear, constant=constant, rhs=right)
     return ConeProgram(
-        sp.csc_array(change.T @ problem.P @ change),
+        matrix,
         linear,
         constant,
         sp.csc_array(problem.A @ change),

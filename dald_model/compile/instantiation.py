@@ -178,12 +178,15 @@ class Instantiator:
         problem, replication = self._given
         return wide_program(problem, replication) if replication.is_wide else problem
 
-    def cone(self, maps: AffineMaps, before: ConeProgram | None = None) -> ConeProgram:
+    def cone(
+        self, maps: AffineMaps, before: ConeProgram | None = None, *, is_bent_anew: bool = False
+    ) -> ConeProgram:
         """The whole cone program of a client.
 
-        With that of maps that differ in their offsets alone, its matrices.
+        With that of maps that differ in their offsets alone, its matrices; but the objective's is
+        made anew where it ``is_bent_anew``.
         """
-        return cone_program(self.program, maps, before)
+        return cone_program(self.program, maps, before, is_bent_anew=is_bent_anew)
 
     @cached_property
     def _picked(self) -> ColumnBlocks:
@@ -282,14 +285,24 @@ class Instantiator:
         roots = [sp.csr_array(scaled(np.sqrt(w), maps.matrices[at])) for at, w in self._weights]
         return roots[0] if len(roots) == 1 else sp.csr_array(sp.vstack(roots, "csr"))
 
-    def moved(self, form: Form, maps: AffineMaps, program: Callable[[], ConeProgram]) -> Form:
+    def moved(
+        self, form: Form, before: AffineMaps, maps: AffineMaps, program: Callable[[], ConeProgram]
+    ) -> Form:
         """A form with the offsets of other maps, of the same matrices."""
-        linear, constant = self._slope(maps)
+        pairs = enumerate(zip(before.offsets, maps.offsets, strict=True))
+        moved = {at for at, (one, two) in pairs if one is not two}
+        quadratic, rows = form.quadratic, [form.equalities, form.inequalities]
+        if not moved.isdisjoint(self._costly):
+            linear, constant = self._slope(maps)
+            quadratic = quadratic._replace(linear=linear, constant=constant)
+        for which, (_, blocks, *_) in enumerate(self._rows):
+            if not moved.isdisjoint(at for at, _, _ in blocks.parts):
+                rows[which] = rows[which]._replace(rhs=self._right_side(which, maps))
         pairs = zip(form.terms, self._terms, self.offsets(maps), strict=True)
         return form.with_others(
-            quadratic=form.quadratic._replace(linear=linear, constant=constant),
-            equalities=form.equalities._replace(rhs=self._right_side(0, maps)),
-            inequalities=form.inequalities._replace(rhs=self._right_side(1, maps)),
+            quadratic=quadratic,
+            equalities=rows[0],
+            inequalities=rows[1],
             terms=tuple(
                 term._replace(
                     offset=offset,

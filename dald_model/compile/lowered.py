@@ -69,7 +69,7 @@ class Lowered:
     def with_offsets(self, read: Read, maps: AffineMaps) -> Lowered:
         """The same where nothing but the offsets of its affine pieces has changed."""
         program = partial(self.instantiator.cone, maps, vars(self.form).get("cone"))
-        form = self.instantiator.moved(self.form, maps, program)
+        form = self.instantiator.moved(self.form, self.maps, maps, program)
         found = object.__new__(Lowered)  # a copy, as it is made of each client for each value
         found.__dict__.update(self.__dict__)
         found.form, found.read, found.maps = form, read, maps

@@ -274,8 +274,11 @@ class Lowering:
             bent, stated = instantiator.same(before.instantiator)
         elif before and instantiator is before.instantiator and maps.moves(before.maps):
             return before.with_offsets(read, maps)
+        program = partial(instantiator.cone, maps)
         if before and is_its and instantiator.is_of(before.instantiator):
             terms = instantiator.weighed(before.form.terms)
+            made, is_other = vars(before.form).get("cone"), problem.P is not before.problem.P
+            program = partial(instantiator.cone, maps, made, is_bent_anew=is_other)
         else:
             terms = instantiator.terms(maps)
         rows_of = before if stated else like
@@ -297,7 +300,7 @@ class Lowering:
             inequalities,
             terms,
             structure.complete,
-            partial(instantiator.cone, maps),
+            program,
             structure.extra.size,
             structure.valued,
         )

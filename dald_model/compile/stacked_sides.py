@@ -84,6 +84,11 @@ class StackedSides:
         found[self.owner[np.diff(self.matrix.indptr) > 1]] = False
         return found
 
+    @cached_property
+    def across(self) -> sp.csr_array:
+        """The matrix transposed."""
+        return sp.csr_array(self.matrix.T)
+
     def at(self, points: np.ndarray) -> np.ndarray:
         """The sides at a vector of all variables, (2, Q); NaN where a variable in them is."""
         return (self.matrix @ points + self.offset).reshape(2, -1)
