@@ -392,7 +392,7 @@ def solve(
     result.measured = measured
     result.shows_curvature = isinstance(algorithm, InteriorPoint)
     result.shown, result.interior = outcome.shown, outcome.interior
-    result.trail = trailed(result, start)
+    result.trail = None if result.shows_curvature else trailed(result, start)
     if local is not None:
         local.tell(result)
         left = None if time_limit is None else begun + time_limit - time.perf_counter()

@@ -81,6 +81,30 @@ class Encoding(IntEnum):
     ELSEWHERE = 5
 
 
+class Tangents(NamedTuple):
+    """Of each client an affine function that is nowhere above it, at the points of a run.
+
+    Attributes
+    ----------
+    points : ndarray, shape (n,)
+        All clients' variables in the layout.
+    slopes : ndarray, shape (n,)
+        Of the client's Lagrangian there, prices of others left out.
+    losses, spare : ndarray, shape (clients,)
+        How far the Lagrangian is below the objective, in the order of the layout, NaN where nothing
+        is known; and what rounding leaves of slopes of variables that only rows have, as far as
+        these take them from zero.
+    objectives : ndarray, shape (clients,)
+        By the user's expressions, in the order of the layout, once they were computed.
+    """
+
+    points: np.ndarray
+    slopes: np.ndarray
+    losses: np.ndarray
+    spare: np.ndarray
+    objectives: np.ndarray = NOTHING
+
+
 class Multipliers(NamedTuple):
     """Multipliers of the own constraints of k clients.
 

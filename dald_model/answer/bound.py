@@ -181,7 +181,7 @@ def free_servers(compiled: Decomposition) -> tuple[Hashable, ...]:
 
 def prices_of(compiled: Decomposition, mu: np.ndarray) -> np.ndarray:
     """What multipliers charge for each variable, all clients' one after the other."""
-    return compiled.stacked.matrix.T @ np.concatenate([mu, -mu])
+    return compiled.stacked.across @ np.concatenate([mu, -mu])
 
 
 def _smooth(

@@ -16,6 +16,7 @@ import numpy as np
 
 from dald_model.answer.claim import Claim
 from dald_model.answer.judge import Judge
+from dald_model.answer.tangents import is_right_by_tangents
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.penalty import LEAST, MOST
 from dald_model.coordinate.scaling.units import Units
@@ -38,6 +39,8 @@ def end_test(compiled: Decomposition, eps: float) -> EndTest:
     @gc_paused()
     @np.errstate(all="ignore")  # of numbers at the edge of what doubles hold nothing is proved
     def test(state: State) -> EndProof:
+        if is_right_by_tangents(compiled, state, allowed):
+            return EndProof(True, False, True, False, 0.0, "", state.units)
         # Whether it is proved is all that is asked: prices may be as wrong as a gap excuses
         judge = Judge(Claim.of_state(compiled, state), allowed, allowed, np.sqrt(allowed), 1.0)
         if judge.is_right_at_once:

@@ -33,7 +33,7 @@ import numpy as np
 
 from dald_model.answer.alike import Alike
 from dald_model.answer.bound import Bound, Bounds, Parts, prices_of, reach_beside
-from dald_model.answer.claim import Claim, client_costs
+from dald_model.answer.claim import Claim, Points, client_costs
 from dald_model.answer.cone_clients import ConeClient
 from dald_model.answer.feasibility import Excess, Feasibility, are_together, copies_apart
 from dald_model.answer.multipliers import balanced, improved
@@ -41,6 +41,7 @@ from dald_model.answer.scale import FARTHEST, NOISE, REACH, Floor, Scale
 from dald_model.answer.smooth_clients import smooth_groups
 from dald_model.answer.valley import fall_along_valley
 from dald_model.answer.verdict import Row
+from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.values import flat
 
@@ -116,15 +117,7 @@ class Judge:
         beyond = {name: 2 * point for name, point in self.claim.points.items()}
         there = sum(client_costs(self.compiled, beyond, self.claim.live).values())
         noise = NOISE * sum(map(abs, self._costs.values()))
-        if not self.value - there > noise:
-            return False
-        forms = {
-            name: self.compiled[name].form for name in beyond if name not in self.compiled.averages
-        }
-        return all(
-            form is not None and form.complete and not form.extra and not form.is_outside(beyond[n])
-            for n, form in forms.items()
-        )
+        return self.value - there > noise and keeps_constraints(self.compiled, beyond)
 
     @cached_property
     def is_right_at_once(self) -> bool:
@@ -304,13 +297,7 @@ class Judge:
 
     @cached_property
     def _paid(self) -> np.ndarray:
-        """What all clients' variables are paid, one after the other; of a server what passes."""
-        matrix, mu = self.compiled.stacked.matrix, self.claim.multipliers
-        paid = matrix.T @ np.concatenate([mu, -mu])
-        for name in self.compiled.servers:
-            part = self.compiled.columns[name]
-            paid[part] = abs(matrix[:, part]).T @ np.abs(np.concatenate([mu, mu]))
-        return paid
+        return paid(self.compiled, self.claim.multipliers)
 
     def worth_of(self, name: Hashable) -> float:
         """What a client's prices are worth over the lengths: the most of an entry, or S / N.
@@ -365,6 +352,25 @@ class Judge:
         return {
             key: flat(part) for key, part in self.compiled.arrays.with_arrays(found, 1.0).items()
         }
+
+
+def keeps_constraints(compiled: Decomposition, points: Points) -> bool:
+    """Whether it is known that points of clients break no constraint of their own."""
+    forms = {name: compiled[name].form for name in points if name not in compiled.averages}
+    return all(
+        form is not None and form.complete and not form.extra and not form.is_outside(points[name])
+        for name, form in forms.items()
+    )
+
+
+def paid(compiled: Decomposition, mu: np.ndarray) -> np.ndarray:
+    """What all clients' variables are paid, one after the other; of a server what passes."""
+    found = prices_of(compiled, mu)
+    for name in compiled.servers:
+        part = compiled.columns[name]
+        passing = abs(compiled.stacked.matrix[:, part]).T
+        found[part] = passing @ np.abs(np.concatenate([mu, mu]))
+    return found
 
 
 def _met(sub: Subproblem, price: np.ndarray) -> np.ndarray:

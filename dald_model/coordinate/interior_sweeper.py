@@ -7,7 +7,7 @@ to the value; and how far the gradient of the Lagrangian is from zero, in the sa
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,11 +52,9 @@ BEHIND = 1e3
 """So many times the best residual is no progress that is left for later."""
 INACCURATE = 1e-4
 """Residuals up to which an answer that rounding ended is one, if an inaccurate one."""
-
-
-FALL = 10.0
-"""Residuals of an interior point fall by some ten a round; an active set that leaves more is not
-worth another round."""
+CORRECTED = 10
+"""Rounds in which an active set is corrected at most: of 100 steps of tanks from states that have
+nothing to do with each other the slowest takes 9, and where it takes more it goes in a circle."""
 
 
 KEPT = ("first", "has_ground", "best", "is_stuck", "since", "found", "round", "held", "nearest")
@@ -72,8 +70,11 @@ class InteriorSweeper:
     placement : Placement or None
         Hosts of an engine, which clients with data are reached at by messages.
     start : sequence of ndarray
-        Where an earlier run ended, of each participant. Its active set is held while residuals
-        fall as an interior point's would; then a run in the middle of the constraints begins.
+        Where an earlier run ended, of each participant. Its active set is held, and corrected each
+        round; where that does not end, a run in the middle of the constraints begins.
+    enough : float
+        Residuals up to which an iterate is entered into the state in its round; others are once the
+        run ended, where no message has to be sent for it.
     aggregator : Aggregator or None
         What adds the clients' arrays; None adds all rows at once.
     """
@@ -83,10 +84,12 @@ class InteriorSweeper:
         compiled: Decomposition,
         placement: Placement | None = None,
         start: Sequence[np.ndarray] = (),
+        enough: float = np.inf,
         aggregator: Aggregator | None = None,
     ) -> None:
         self._compiled, self._placement = compiled, placement
-        self._aggregator, self._start = aggregator, start
+        self._aggregator, self._start, self._enough = aggregator, start, enough
+        self._later: Any = None  # an iterate that is not in the state yet
         # Rounds in which an active set was held; None when it no longer is
         self._held: int | None = None
         self._round = 0
@@ -130,7 +133,9 @@ class InteriorSweeper:
         self._nearest = min(nearest, self._nearest)
         if worst < self._best:
             self._best, self._found = worst, found
-            self._put(joint, state)
+            self._later = joint.iterate if state.complete and worst > self._enough else None
+            if self._later is None:
+                self._put(joint, state)
             state.objectives = self._objectives(found)
         is_stuck = is_stuck or (self._since >= PATIENCE and self._nearest <= INACCURATE)
         if is_stuck and self._is_stuck:
@@ -194,6 +199,13 @@ class InteriorSweeper:
         """Client -> the bytes that it sends in a round, if each is reached by messages."""
         return {} if self._joint is None or self._placement is None else sent(self._joint)
 
+    def finish(self, states: Iterable[State]) -> None:
+        """See :class:`dald_model.coordinate.sweeper.Sweeper`."""
+        if self._later is not None and self._joint is not None:
+            self._joint.go_back(self._later)
+            for state in states:
+                self._put(self._joint, state)
+
     def rest(self) -> tuple[np.ndarray, ...]:
         """See :class:`dald_model.coordinate.sweeper.Sweeper`."""
         if self._joint is None or self._placement:
@@ -245,11 +257,13 @@ class InteriorSweeper:
                 worst = self._worst(joint.coordinator.found)
         except (np.linalg.LinAlgError, RuntimeError, ValueError):  # of a factor
             pass
-        if worst <= FALL**-self._held:
+        # Where nothing is left of a residual's worth the set has no point
+        if worst <= 1.0 and self._held <= CORRECTED:
             return joint.coordinator.found
         self._joint = self._anew(joint)
         self._first = abs(self._joint.coordinator.found.value)
         self._held, self._best, self._nearest, self._since = None, np.inf, np.inf, 0
+        self._later = None  # which is in other units
         return None
 
     def _iterate(self, joint: Joint, state: State) -> tuple[Found, bool]:
@@ -321,7 +335,8 @@ class InteriorSweeper:
     def _put(self, joint: Joint, state: State) -> None:
         """Enter where the clients are and what their constraints and agreements cost."""
         compiled = self._compiled
-        state.points, given, state.mu = joint.answer()
+        state.tangents, given, state.mu = joint.answer()
+        state.points = state.tangents.points
         state.sides = compiled.stacked.at(state.points)
         state.received = state.sides[::-1].copy()
         nothing = (Encoding.ROWS, np.zeros(0))

@@ -66,9 +66,9 @@ class Method:
     accelerates : bool
         Whether outer loops may begin elsewhere than where the one before ended.
     sweeper : callable or None
-        (compiled model, placement or None) -> the rounds of an algorithm that does not minimise
-        clients one by one, and proves its own gap; it takes no option that says how they are
-        solved.
+        (compiled model, placement or None, where an earlier run ended, residuals from which on
+        iterates are to be seen) -> the rounds of an algorithm that does not minimise clients one by
+        one, and proves its own gap; it takes no option that says how they are solved.
     remedy : str
         The advice where the residuals grow without bound.
     """
@@ -83,7 +83,7 @@ class Method:
     ignore_absent: bool = False
     dual_step: float = 1.0
     accelerates: bool = False
-    sweeper: Callable[[Decomposition, Any, Any], Any] | None = None
+    sweeper: Callable[[Decomposition, Any, Any, float], Any] | None = None
     remedy: str = "the default algorithm, dm.DALD()"
 
 

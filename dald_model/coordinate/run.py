@@ -109,8 +109,11 @@ class Run:
         if isinstance(state.reduce, AmongPeers):
             self._sweeper = PeerSweeper(layer, state.reduce)
         if method.sweeper is not None:
+            enough = max(settings.eps_pri, settings.eps_dual)
+            if settings.is_watched:
+                enough = math.inf
             self._sweeper = method.sweeper(
-                membership.compiled, settings.placement, settings.interior
+                membership.compiled, settings.placement, settings.interior, enough
             )
         self._recorder = Recorder(membership, layer, settings, progress)
 
@@ -149,6 +152,7 @@ class Run:
                 raise
             error = as_error(raised, self._round)
             termination = Termination.of(error)
+        self._sweeper.finish({id(s): s for s in (self.state, self._best.state) if s}.values())
         try:
             self._collect()
         except DaldError as lost:  # from an engine: the multipliers are lost, the rounds are kept

@@ -34,6 +34,7 @@ PACKAGES = (
     "dald_model.engines.assignment",
     "dald_model.engines.failover",
     "dald_model.schedule.",
+    "dald_model.solvers.base",
     "dald_model.solvers.exact.reference",
     "dald_model.solvers.exact.sensitivity",
     "dald_model.solvers.interior.coordinator",

@@ -110,6 +110,11 @@ class Settings:
     interior: tuple[np.ndarray, ...] = ()
     placement: Placement | None = None
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether each round's iterate is seen, by the user or in a file."""
+        return bool(self.metrics or self.callback or self.gap_test or self.checkpoint)
+
     def tests(self, method: Method) -> bool:
         """Whether a run of this method may end by its residuals."""
         return min(self.eps_pri, self.eps_dual) > 0 and method.goal is not Goal.NONE

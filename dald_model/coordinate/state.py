@@ -18,9 +18,9 @@ from dald_model.coordinate.reductions import LOCAL, Reductions
 from dald_model.coordinate.scaling.units import Units
 from dald_model.engines.batches import Batch
 from dald_model.solvers.arrays.indexing import ranges
-from dald_model.solvers.base import Answers, Encoding, Multipliers, Turn
+from dald_model.solvers.base import Answers, Encoding, Multipliers, Tangents, Turn
 
-PARTS = frozenset({"channels", "units", "reduce"})
+PARTS = frozenset({"channels", "units", "reduce", "tangents"})
 """Of the attributes of a state, those that are no array."""
 
 
@@ -57,6 +57,8 @@ class State:
         The messages of each end, where clients may be absent or late.
     reduce : Reductions
         Over all clients and edges, of which these may be a part.
+    tangents : Tangents or None
+        What multipliers of all clients prove at these very ``points``.
     """
 
     sides: np.ndarray
@@ -73,6 +75,7 @@ class State:
     units: Units
     channels: Channels | None = None
     reduce: Reductions = LOCAL
+    tangents: Tangents | None = None
 
     @classmethod
     def start(

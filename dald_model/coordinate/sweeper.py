@@ -42,6 +42,10 @@ class Sweeper(Protocol):
         """Client -> the bytes of curvature that it sends per round."""
         ...
 
+    def finish(self, states: Iterable[State]) -> None:
+        """Enter the best iterate of a run that ended, where it is not in its states yet."""
+        ...
+
     def rest(self) -> tuple[np.ndarray, ...]:
         """Where an interior point ended, of each participant of this process.
 
@@ -65,6 +69,9 @@ class AnswersOnly:
     def shown(self) -> dict[Hashable, int]:
         """See :class:`Sweeper`."""
         return {}
+
+    def finish(self, states: Iterable[State]) -> None:
+        """See :class:`Sweeper`."""
 
     def rest(self) -> tuple[np.ndarray, ...]:
         """See :class:`Sweeper`."""

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from dald_model.solvers.base import Tangents
 from dald_model.solvers.interior.agreement import Agreement
 from dald_model.solvers.interior.coordinator import Aggregator, Clients, Coordinator, Here
 from dald_model.solvers.interior.member import Member, Seen, Sizes
@@ -144,6 +145,17 @@ class Joint:
             return ()
         return self.clients.points(self.coordinator.tau)
 
+    @property
+    def iterate(self) -> tuple[float, tuple[Any, ...]] | None:
+        """Where it is, for :meth:`go_back`; None where not all is one participant."""
+        return None if self._one is None else (self.coordinator.tau, self._one.iterate)
+
+    def go_back(self, iterate: tuple[float, tuple[Any, ...]]) -> None:
+        """Be where it was before in this run."""
+        assert self._one is not None
+        self.coordinator.tau, its = iterate
+        self._one.go_back(its)
+
     def renew(self, compiled: Any) -> bool:
         """Take other numbers of the same clients, if all are one; whether nothing else is other."""
         return self._one is not None and self._one.take(_forms(compiled))
@@ -166,19 +178,25 @@ class Joint:
         self.coordinator.resume(points)
         return True
 
-    def answer(self) -> tuple[np.ndarray, dict[Hashable, tuple[Any, np.ndarray]], np.ndarray]:
-        """The clients' variables in the layout, of each the multipliers of its own constraints.
+    def answer(self) -> tuple[Tangents, dict[Hashable, tuple[Any, np.ndarray]], np.ndarray]:
+        """The clients' variables in the layout with what is proved there.
 
-        And those of all consensus constraints.
+        And of each client the multipliers of its own constraints, and those of all consensus
+        constraints.
         """
         tau, agreement = self.coordinator.tau, self.agreement
         points, prices = np.zeros(agreement.of.size), np.zeros(agreement.of.size)
         shared = np.full(agreement.count, np.nan)
+        proved = dict.fromkeys(self._columns, (0.0, 0.0))
         found: dict[Hashable, tuple[Any, np.ndarray]] = {}
         rest = np.zeros(0)
         told = self.clients.ask([[("answer", tau)] for _ in self._places])
         for place, (one,) in zip(self._places, told, strict=True):
             rest = one.rest if one.rest.size else rest
+            if one.losses.size:
+                proved |= zip(place.names, zip(one.losses, one.spare, strict=True), strict=True)
+            else:
+                proved |= dict.fromkeys(place.names, (np.nan, 0.0))
             at = row = 0
             for name, encoding, height in zip(
                 place.names, place.seen.encodings, place.seen.heights, strict=True
@@ -191,7 +209,8 @@ class Joint:
                 at, row = at + size, row + height
         # A server has no variable of its own
         points = np.nan_to_num(shared[agreement.of])
-        return points, found, agreement.prices(prices, rest)
+        tangents = Tangents(points, -prices, *np.array([*proved.values()]).T)
+        return tangents, found, agreement.prices(prices, rest)
 
     def heaviest(self) -> Hashable:
         """The client with most of what multipliers prove of all right sides."""

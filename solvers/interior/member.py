@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile.form import Form
-from dald_model.solvers.base import Encoding
+from dald_model.solvers.base import NOTHING, Encoding
 from dald_model.solvers.interior.assembly import Assembly
 from dald_model.solvers.interior.participant import Participant
 from dald_model.solvers.interior.programme import EQUAL, Programme
@@ -29,12 +29,16 @@ class Answer(NamedTuple):
         Those of their own constraints, and of their kinks where these are told.
     rest : ndarray
         Those of rows that are no client's.
+    losses, spare : ndarray
+        Of each client, where kinks are told; see :class:`dald_model.solvers.base.Tangents`.
     """
 
     points: np.ndarray
     prices: np.ndarray
     multipliers: np.ndarray
     rest: np.ndarray
+    losses: np.ndarray = NOTHING
+    spare: np.ndarray = NOTHING
 
 
 class Sizes(NamedTuple):
@@ -98,6 +102,7 @@ class Member(Participant):
         self._forms, self._of, self._size = forms, columns, seen.size
         self._agreement, self._agreed = agreed, 0 if agreed is None else agreed[1].size
         self._alone_before: Programme | None = None
+        self._tells_kinks = tells_kinks
         programme = self._assembled(forms)
         # All is shared in one process, where one participant has the rows of all
         beyond = np.full(programme.size - seen.size, bool(seen.all()) and len(forms) > 1)
@@ -143,19 +148,23 @@ class Member(Participant):
         equal = equal[: equal.size - program.split]
         kept = equal.size - self._agreed
         equal, rest = equal[:kept], equal[kept:]
-        groups = {**groups, EQUAL: equal}
+        x = self.x * self.columns / tau
+        mine = np.concatenate([np.zeros(0, dtype=int), *(self._of[name] for name in names)])
+        points, extra = x[mine], x[self._size : x.size - program.split]
+        groups = self._alone.limited({**groups, EQUAL: equal})
         rows = [
             -groups[place.key][place.rows] if place.is_argument else groups[place.key][place.rows]
             for name in names
             for place in self._told[name]
             if place.rows.size
         ]
-        x = self.x * self.columns / tau
-        mine = np.concatenate([np.zeros(0, dtype=int), *(self._of[name] for name in names)])
-        points, extra = x[mine], x[self._size : x.size - program.split]
-        slopes = self._alone.slopes(np.concatenate([points, extra]), equal, groups)
-        prices = -slopes[: points.size]
-        return Answer(points, prices, np.concatenate([np.zeros(0), *rows]), rest)
+        told = np.concatenate([np.zeros(0), *rows])
+        if not self._tells_kinks:
+            slopes = self._alone.slopes(np.concatenate([points, extra]), groups)
+            return Answer(points, -slopes[: points.size], told, rest)
+        slopes, losses, spare = self._alone.tangents(points, groups)
+        losses = np.where(list(map(_is_split, self._forms.values())), losses, np.nan)
+        return Answer(points, -slopes, told, rest, losses, spare)
 
     def weights(self) -> np.ndarray:
         """Of each client how much its multipliers prove of all right sides."""
@@ -182,6 +191,11 @@ class Member(Participant):
             assembly.add(name, form, np.arange(at, at + sizes[name]))
             at += sizes[name]
         return assembly.programme(self._alone_before, is_apart=True)
+
+
+def _is_split(form: Form) -> bool:
+    """Whether the objective is all in quadratic and terms, of the client's own variables."""
+    return form.valued and all(term.matrix.shape[1] == form.size for term in form.terms)
 
 
 def _shown_multipliers(programme: Programme, shown: np.ndarray) -> np.ndarray:

@@ -114,6 +114,15 @@ class Participant(Scaled):
             found += [self.s[key] / (unit * tau), self.z[key] * unit / (self.cost * tau)]
         return np.concatenate(found)
 
+    @property
+    def iterate(self) -> tuple[Any, ...]:
+        """Where it is, for :meth:`go_back`."""
+        return self.x, self.equal, self.s, self.z, self.tops
+
+    def go_back(self, iterate: tuple[Any, ...]) -> None:
+        """Be where it was before in this run."""
+        self.x, self.equal, self.s, self.z, self.tops = iterate
+
     def resume(self, point: np.ndarray) -> None:
         """Begin where an earlier run ended, with what :meth:`point` gave."""
         sizes = [self.x.size, self.equal.size]

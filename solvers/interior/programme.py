@@ -21,6 +21,7 @@ import scipy.sparse as sp
 
 from dald_model.compile.kinds.kind import Kind
 from dald_model.solvers.base import Encoding
+from dald_model.solvers.interior.cones import Orthant
 from dald_model.solvers.interior.rows import Rows
 
 EQUAL = ("ZeroConeT", None)
@@ -172,11 +173,9 @@ class Programme:
             a is b for (a, _), (b, _) in zip(own, parts, strict=True)
         )
 
-    def slopes(
-        self, x: np.ndarray, equal: np.ndarray, multipliers: dict[Any, np.ndarray]
-    ) -> np.ndarray:
+    def slopes(self, x: np.ndarray, multipliers: dict[Any, np.ndarray]) -> np.ndarray:
         """The gradient of the Lagrangian in the variables of clients that share none, (n,)."""
-        found = self.linear + self.equal.back(equal)
+        found = self.linear + self.equal.back(multipliers[EQUAL])
         for matrix, columns in self.quadratics:
             found[columns] += matrix @ x[columns]
         for root, columns in self.roots:
@@ -185,6 +184,55 @@ class Programme:
             found = found + term.at(x)[1]
         for key, group in self.groups.items():
             found = found + group.rows.back(multipliers[key])
+        return found
+
+    def limited(self, multipliers: dict[Any, np.ndarray]) -> dict[Any, np.ndarray]:
+        """Multipliers brought back to what rounding took them beyond: zero, or weights of kinks."""
+        found = dict(multipliers)
+        for key, group in self.groups.items():
+            if group.tops is not None:
+                sizes = group.cone.norms(found[key])
+                shares = group.tops / np.maximum(sizes, group.tops)
+                found[key] = found[key] * np.repeat(shares, key[1])
+            elif isinstance(group.cone, Orthant):
+                found[key] = np.maximum(found[key], 0.0)
+        return found
+
+    def tangents(
+        self, points: np.ndarray, multipliers: dict[Any, np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What the Lagrangians of clients that share no variable prove at their points, (n,).
+
+        Their slopes, and of each client how far it is below the objective there, NaN of one that
+        comes by its cone program; and what slopes of variables of rows' own, zero but for rounding,
+        are worth as far as these rows take them from zero.
+        """
+        x = np.concatenate([points, np.zeros(self.size - points.size)])
+        slopes, count = self.slopes(x, multipliers), len(self.places)
+        losses, spare = np.zeros((2, count))
+        equal = Group(self.equal, self.equal_right, None, None)
+        for key, (rows, right, cone, tops) in {EQUAL: equal, **self.groups}.items():
+            slack, owners = right - rows.times(x), self.owners[key]
+            losses = losses + np.bincount(owners, slack * multipliers[key], count)
+            if tops is not None:
+                kinks = cone.norms(slack) * tops
+                losses = losses + np.bincount(owners[:: key[1]], kinks, count)
+            elif points.size < x.size:
+                row, column, sizes = rows.beyond(points.size)
+                far = np.abs(slopes[column] * slack[row] / sizes)
+                spare = spare + np.bincount(owners[row], far, count)
+        is_read = [encoding == Encoding.ROWS for encoding, _ in self.places.values()]
+        return slopes[: points.size], np.where(is_read, losses, np.nan), spare
+
+    @cached_property
+    def owners(self) -> dict[Any, np.ndarray]:
+        """Of each kind of rows the number of the client that has it."""
+        found = {key: np.zeros(group.right.size, dtype=int) for key, group in self.groups.items()}
+        found[EQUAL] = np.zeros(self.equal_right.size, dtype=int)
+        for at, (_, places) in enumerate(self.places.values()):
+            for place in places:
+                if place.rows.size:
+                    found[place.key][place.rows] = at
         return found
 
 

@@ -101,6 +101,17 @@ class Rows:
         """The matrix with each entry squared."""
         return self.matrix.power(2) if self._is_sparse else self.matrix**2
 
+    def beyond(self, column: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows, columns and values of the entries in this column and later ones."""
+        row, at, values = self._cells
+        is_later = at >= column
+        return row[is_later], at[is_later], values[is_later]
+
+    @cached_property
+    def _cells(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        cells = sp.coo_array(self.matrix)
+        return cells.row, cells.col, cells.data
+
     @cached_property
     def dense(self) -> np.ndarray:
         """The matrix as an array."""

@@ -96,6 +96,12 @@ class Scaled:
         return vector[~self.shared[: vector.size]]
 
     def _measured(self) -> np.ndarray:
+        program = self.programme
+        known = [program.matrix, *(rows for _, rows in self._rows())]
+        known += [part for term in program.smooth for part in (term.rows, term.offset, term.weight)]
+        return self._once("measured", self._sized, self._balanced, *known)
+
+    def _sized(self) -> np.ndarray:
         program, scales = self.programme, self._balanced**2
         found = np.abs(_diagonal(program.matrix))
         for key, rows in self._rows():

@@ -123,7 +123,7 @@ def test_each_client_alone_has_the_iterates_of_all_together(kind: str) -> None:
     for _ in range(8):
         together.coordinator.iterate()
         apart.coordinator.iterate()
-        ours, theirs = apart.answer()[0], together.answer()[0]
+        ours, theirs = apart.answer()[0].points, together.answer()[0].points
         np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance)
 
 
@@ -313,3 +313,16 @@ def test_prices_of_a_large_star_are_found_edge_by_edge() -> None:
     wanted = np.random.default_rng(0).normal(size=edges)
     found = agreement.prices((tails - heads).T @ wanted, np.zeros(0))
     np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_a_run_that_is_cut_short_has_the_iterate_that_a_callback_sees(rounds: int) -> None:
+    model, _ = drawn(0, KINDS[0])
+    seen: list[np.ndarray] = []
+    w = model.variables[0]
+    model.solve(
+        disclose="curvature", max_rounds=rounds, callback=lambda at: seen.append(np.array(at[w]))
+    )
+    unseen = model.solve(disclose="curvature", max_rounds=rounds)
+    assert (str(unseen.status), unseen.rounds) == ("round_limit", rounds)
+    np.testing.assert_allclose(np.array(unseen[w]), seen[-1], rtol=1e-9, atol=1e-12)

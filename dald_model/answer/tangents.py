@@ -1,0 +1,73 @@
+r"""The proof of an exact method that told what the multipliers of all its clients prove, at once.
+
+With :math:`f_i(y) \ge f_i(x) - l_i + g_i^\top (y - x)`, the Lagrangian's tangent, and prices p the
+bracket of :mod:`dald_model.answer.bound` is at most
+
+.. math:: l_i + |g_i + p_i|^\top r_i .
+
+So what :attr:`dald_model.answer.judge.Judge.is_right_at_once` asks, client by client, is a few
+products of arrays here, beside the same yardstick.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dald_model.answer.alike import Alike
+from dald_model.answer.bound import prices_of
+from dald_model.answer.claim import costs_at
+from dald_model.answer.judge import SHORT, WIDER, keeps_constraints, paid
+from dald_model.answer.scale import ALLOWED, FARTHEST, NOISE, REACH, SEEN, constant_of
+from dald_model.compile.decomposition import Decomposition
+from dald_model.coordinate.state import State
+from dald_model.solvers.exact.lower_bound import AUXILIARY
+
+
+def is_right_by_tangents(compiled: Decomposition, state: State, tolerance: float) -> bool:
+    """Whether gap and multipliers of an iterate are proved; if not, a judge may find more.
+
+    Clients that are all smooth may have a valley, which is not looked for here; of matrices part of
+    a price may be no price; and points outside of a domain are moved for the user.
+    """
+    told, at, live = state.tangents, state.points, compiled.layout
+    if told is None or told.points is not at or not np.isfinite(told.losses).all():
+        return False
+    if not state.multipliers.size or compiled.limited or not _is_plain(compiled):
+        return False
+    lengths = Alike.by_variable(compiled).most(np.abs(at))
+    here, twice, zero = costs_at(compiled, [at, 2 * at, 0 * at], live)
+    state.tangents = told._replace(objectives=here)
+    noise = NOISE * float(np.abs(here).sum())
+    if not lengths.all():
+        return False
+    if twice.sum() < here.sum() - noise:
+        beyond = {name: 2 * at[part] for name, part in compiled.columns.items()}
+        if keeps_constraints(compiled, beyond):
+            return False
+    own = np.abs(here - [constant_of(compiled[name].client.cost) for name in live])
+    changes = np.fmax(np.abs(twice - here), np.abs(zero - here))
+    unseen = SEEN * float(np.minimum(own, changes).sum())
+    allowed = tolerance * unseen / ALLOWED
+    losses = told.losses + AUXILIARY * told.spare
+    mu, starts = state.estimate, [compiled.columns[name].start for name in live]
+    left = np.abs(told.slopes + prices_of(compiled, mu)) * lengths
+    left = np.add.reduceat(left, starts)
+    apart = float(mu @ state.primal)
+    for reach, most in ((REACH, allowed), (FARTHEST, WIDER * allowed)):
+        brackets = losses + reach * left
+        if not (brackets.min() >= -most and abs(brackets.sum() - apart) <= most):
+            return False
+    worth = np.maximum.reduceat(np.abs(paid(compiled, mu)) * lengths, starts)
+    worth = np.maximum(worth, unseen / ALLOWED**1.5 / at.size)
+    wrong = np.maximum(losses + SHORT * left, 0.0) / SHORT
+    return bool((wrong <= np.sqrt(tolerance) * worth).all())
+
+
+def _is_plain(compiled: Decomposition) -> bool:
+    """Whether every client has variables, and none of them is a symmetric matrix."""
+
+    def told() -> bool:
+        every = [sub.variables for sub in compiled.values()]
+        return all(every) and not any(v.ndim == 2 and v.is_symmetric() for o in every for v in o)
+
+    return compiled.stacked.known("plain variables", told)
