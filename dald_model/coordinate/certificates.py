@@ -33,6 +33,8 @@ CARRIED = 1e-3
 multipliers of other rows at some 1e-6 of it."""
 NAMED = 6
 """Constraints that a message names at most."""
+HALF = 0.5
+"""Length that a ray has at least: where there is any, the steepest reaches the box of one."""
 
 
 PATHS: tuple[dict[str, Any], ...] = (
@@ -115,14 +117,33 @@ def proof(compiled: Decomposition, state: State) -> Proof | None:
         if status == "optimal":
             return None
         if status == "unbounded" and is_unbounded(cone, found.x, found.s):
-            # Along a ray the objective falls also where no point keeps all constraints
-            z = infeasibility(cone, solved_once(_without_cost(cone)).z)
-            if z is not None:
-                return joint.infeasible(compiled, z)
-            if not _is_nonnegative(compiled):
-                client = joint.heaviest(-cone.linear * found.x, joint.columns)
-                return Proof(Status.UNBOUNDED, client)
-    return None
+            return joint.falling(compiled, np.array(found.x))
+    ray = _steepest(cone)
+    return None if ray is None else joint.falling(compiled, ray)
+
+
+def _steepest(cone: ConeProgram) -> np.ndarray | None:
+    r"""The ray of length one along which the objective falls most; None where it falls along none.
+
+    .. math:: \min \; q^\top d \quad\text{s.t. } P d = 0, \; -A d \in K, \; |d| \le 1,
+
+    a program with an optimum, where the search for one of the program itself came to no end.
+    """
+    size, bent = cone.linear.size, sp.csr_array(cone.matrix)
+    bent = bent[np.flatnonzero(np.diff(bent.indptr))]
+    box, height = sp.eye_array(size), cone.rhs.size
+    rays = ConeProgram(
+        sp.csc_array((size, size)),
+        cone.linear,
+        0.0,
+        sp.csc_array(sp.vstack([cone.rows, bent, box, -box])),
+        np.concatenate([np.zeros(height + bent.shape[0]), np.ones(2 * size)]),
+        (*cone.cones, ("ZeroConeT", bent.shape[0]), ("NonnegativeConeT", 2 * size)),
+    )
+    found = solved_once(rays)
+    ray, slacks = np.array(found.x), np.array(found.s)[:height]
+    is_whole = STATUSES.get(str(found.status)) == "optimal" and np.abs(ray).max() >= HALF
+    return ray if is_whole and is_unbounded(cone, ray, slacks) else None
 
 
 def _is_nonnegative(compiled: Decomposition) -> bool:
@@ -226,6 +247,17 @@ class Joint(NamedTuple):
         said = contradiction(compiled, self.cone, z, self.rows)
         weights = np.abs(self.cone.rhs * z)
         return Proof(Status.INFEASIBLE, self.heaviest(weights, self.rows), said)
+
+    def falling(self, compiled: Decomposition, ray: np.ndarray) -> Proof | None:
+        """The proof that a ray gives along which the objective falls."""
+        # It falls also where no point keeps all constraints
+        z = infeasibility(self.cone, solved_once(_without_cost(self.cone)).z)
+        if z is not None:
+            return self.infeasible(compiled, z)
+        if _is_nonnegative(compiled):
+            return None
+        client = self.heaviest(-self.cone.linear * ray, self.columns)
+        return Proof(Status.UNBOUNDED, client)
 
     def heaviest(self, weights: np.ndarray, parts: dict[Hashable, slice]) -> Hashable:
         """The client with most of these weights."""
