@@ -11,6 +11,7 @@ import numpy as np
 
 from dald_model.answer.claim import Points, client_costs, recovered, split
 from dald_model.answer.result import Result
+from dald_model.answer.scale import NOISE
 from dald_model.compile.decomposition import Decomposition, Recovered
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.outcome import Outcome, objective
@@ -19,9 +20,6 @@ from dald_model.gc_pause import gc_paused
 from dald_model.solvers.base import Encoding, Tangents
 from dald_model.solvers.prox.nonsmooth import multipliers as multipliers_of_force
 from dald_model.solvers.prox.nonsmooth import without_smooth
-
-ROUNDED = 4 * np.finfo(float).eps
-"""Share of a variable that a mean of equal copies is from it."""
 
 
 @gc_paused()
@@ -94,7 +92,9 @@ def _known_costs(
     if told is None or not told.objectives.size:
         return None
     there = np.concatenate([given[name] for name in compiled.layout])
-    if (np.abs(there - told.points) > ROUNDED * np.abs(told.points)).any():
+    starts = [compiled.columns[name].start for name in compiled.layout]
+    sizes = np.maximum.reduceat(np.abs(told.points), starts)[compiled.owners]
+    if (np.abs(there - told.points) > NOISE * sizes).any():
         return None
     return told.objectives[[compiled.places[name] for name in compiled]]
 
