@@ -133,7 +133,7 @@ class InteriorSweeper:
         self._nearest = min(nearest, self._nearest)
         if worst < self._best:
             self._best, self._found = worst, found
-            self._later = joint.iterate if state.complete and worst > self._enough else None
+            self._later = joint.iterate if worst > self._enough else None
             if self._later is None:
                 self._put(joint, state)
             state.objectives = self._objectives(found)
@@ -199,12 +199,14 @@ class InteriorSweeper:
         """Client -> the bytes that it sends in a round, if each is reached by messages."""
         return {} if self._joint is None or self._placement is None else sent(self._joint)
 
-    def finish(self, states: Iterable[State]) -> None:
+    def finish(self, states: Iterable[State]) -> bool:
         """See :class:`dald_model.coordinate.sweeper.Sweeper`."""
-        if self._later is not None and self._joint is not None:
-            self._joint.go_back(self._later)
-            for state in states:
-                self._put(self._joint, state)
+        if self._later is None or self._joint is None:
+            return False
+        self._joint.go_back(self._later)
+        for state in states:
+            self._put(self._joint, state)
+        return True
 
     def rest(self) -> tuple[np.ndarray, ...]:
         """See :class:`dald_model.coordinate.sweeper.Sweeper`."""

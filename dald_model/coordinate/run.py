@@ -152,7 +152,9 @@ class Run:
                 raise
             error = as_error(raised, self._round)
             termination = Termination.of(error)
-        self._sweeper.finish({id(s): s for s in (self.state, self._best.state) if s}.values())
+        found = {id(s): s for s in (self.state, self._best.state) if s is not None}
+        if self._sweeper.finish(found.values()) and self._best.state is None:
+            self._keep(self.state)
         try:
             self._collect()
         except DaldError as lost:  # from an engine: the multipliers are lost, the rounds are kept

@@ -42,7 +42,7 @@ class Sweeper(Protocol):
         """Client -> the bytes of curvature that it sends per round."""
         ...
 
-    def finish(self, states: Iterable[State]) -> None:
+    def finish(self, states: Iterable[State]) -> bool:
         """Enter the best iterate of a run that ended, where it is not in its states yet."""
         ...
 
@@ -70,8 +70,9 @@ class AnswersOnly:
         """See :class:`Sweeper`."""
         return {}
 
-    def finish(self, states: Iterable[State]) -> None:
+    def finish(self, states: Iterable[State]) -> bool:
         """See :class:`Sweeper`."""
+        return False
 
     def rest(self) -> tuple[np.ndarray, ...]:
         """See :class:`Sweeper`."""

@@ -256,8 +256,8 @@ class SecondOrder:
 
     def longest(self, ds: np.ndarray, dz: np.ndarray) -> float:
         """See :class:`Cone`."""
-        moves = (self._s, self._table(ds)), (self._z, self._table(dz))
-        return min(_to_boundary(at, move) for at, move in moves)
+        both = self._table(ds), self._table(dz)
+        return _to_boundary(np.concatenate([self._s, self._z]), np.concatenate(both))
 
     def _table(self, v: np.ndarray) -> np.ndarray:
         return v.reshape(self.count, self.width)
