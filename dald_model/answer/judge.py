@@ -130,8 +130,8 @@ class Judge:
         if not (is_exact and self._parts.cones.keys() <= self.claim.own_multipliers.keys()):
             return False
         short = Judge(self.claim, self.tolerance, self.feasible, self.priced, spare=np.inf)
-        scale = Floor(self.claim, self._at, self._costs, lengths)
-        known = {"scale": scale, "_costs": self._costs, "_parts": self._parts, "_own": self._own}
+        scale = Floor(self.compiled, self.claim.live, self._at, lengths)
+        known = {"scale": scale, "_costs": scale.costs, "_parts": self._parts, "_own": self._own}
         vars(short).update(known)
         if not scale.is_least and self.falls_beyond:
             return False

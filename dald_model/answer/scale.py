@@ -25,7 +25,7 @@ Every part is continuous, so nothing jumps where clients begin to pay.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import cvxpy as cp
@@ -38,6 +38,7 @@ from dald_model.answer.claim import Claim, client_costs, costs_at
 from dald_model.answer.client_rows import ClientRows
 from dald_model.answer.cost_of_consensus import least_paid
 from dald_model.answer.lengths import lengths_of, sizes_of, slopes_at
+from dald_model.compile.decomposition import Decomposition
 
 NOISE = 256 * np.finfo(float).eps
 """What doubles do not hold of a sum, as a share of the sizes of its summands: expressions of a few
@@ -135,7 +136,7 @@ class Scale:
         own = np.abs([*costs.values()])
         if ALLOWED * self.paid < SEEN * self.total:  # else what is paid is more than that anyway
             subs = claim.compiled
-            own = np.abs([c - constant_of(subs[name].client.cost) for name, c in costs.items()])
+            own = np.abs([c - _constant(subs[name].client.cost) for name, c in costs.items()])
         of_value = SEEN * float(np.nansum(np.minimum(own, near.changes)))
         size = max(near.rounded, float(np.nansum(own)))
         return max(of_value, near.rounded * near.rounded / (size or 1.0))
@@ -155,17 +156,17 @@ class Floor:
 
     def __init__(
         self,
-        claim: Claim,
+        compiled: Decomposition,
+        live: Sequence[Hashable],
         at: np.ndarray,
-        costs: Mapping[Hashable, float],
         lengths: np.ndarray,
     ) -> None:
-        compiled, here = claim.compiled, np.array([*costs.values()])
+        here, *there = costs_at(compiled, [at, 2 * at, 0 * at], live)
+        self.costs = dict(zip(live, here.tolist(), strict=True))
         self.total = float(np.abs(here).sum())
         self.noise = NOISE * self.total
-        there = costs_at(compiled, [2 * at, 0 * at], costs)
         self.is_least = bool(there[0].sum() >= here.sum() - self.noise)
-        own = np.abs(here - [constant_of(compiled[name].client.cost) for name in costs])
+        own = np.abs(here - [_constant(compiled[name].client.cost) for name in live])
         self.unseen = SEEN * float(np.nansum(np.minimum(own, np.fmax(*np.abs(there - here)))))
         self.paid = self.open = self.digits = 0.0
         self.cost = self.least = self.unseen / ALLOWED
@@ -208,13 +209,13 @@ class Near:
         self.digits = min(float(falls[DRAWS : 2 * DRAWS].max()), DIGITS * at_zero)
 
 
-def constant_of(cost: Any) -> float:
+def _constant(cost: Any) -> float:
     """What is added to an objective whatever its variables are, in sums and products by numbers."""
     if isinstance(cost, cp.AddExpression):
-        return sum(map(constant_of, cost.args))
+        return sum(map(_constant, cost.args))
     if isinstance(cost, NegExpression):
-        return -constant_of(cost.args[0])
+        return -_constant(cost.args[0])
     if isinstance(cost, cp.MulExpression | cp.multiply) and all(a.size == 1 for a in cost.args):
         one, two = sorted(cost.args, key=lambda arg: not arg.is_constant())
-        return float(np.asarray(one.value).item()) * constant_of(two)
+        return float(np.asarray(one.value).item()) * _constant(two)
     return float(np.asarray(cost.value).item()) if cost.is_constant() else 0.0

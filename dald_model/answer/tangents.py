@@ -15,9 +15,8 @@ import numpy as np
 
 from dald_model.answer.alike import Alike
 from dald_model.answer.bound import prices_of
-from dald_model.answer.claim import costs_at
 from dald_model.answer.judge import SHORT, WIDER, keeps_constraints, paid
-from dald_model.answer.scale import ALLOWED, FARTHEST, NOISE, REACH, SEEN, constant_of
+from dald_model.answer.scale import FARTHEST, REACH, Floor
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.state import State
 from dald_model.solvers.exact.lower_bound import AUXILIARY
@@ -35,19 +34,13 @@ def is_right_by_tangents(compiled: Decomposition, state: State, tolerance: float
     if not state.multipliers.size or compiled.limited or not _is_plain(compiled):
         return False
     lengths = Alike.by_variable(compiled).most(np.abs(at))
-    here, twice, zero = costs_at(compiled, [at, 2 * at, 0 * at], live)
-    state.tangents = told._replace(objectives=here)
-    noise = NOISE * float(np.abs(here).sum())
-    if not lengths.all():
+    scale = Floor(compiled, live, at, lengths)
+    state.tangents = told._replace(objectives=np.array([*scale.costs.values()]))
+    beyond = {name: 2 * at[part] for name, part in compiled.columns.items()}
+    falls_beyond = not scale.is_least and keeps_constraints(compiled, beyond)
+    if not lengths.all() or not np.isfinite(scale.total) or falls_beyond:
         return False
-    if twice.sum() < here.sum() - noise:
-        beyond = {name: 2 * at[part] for name, part in compiled.columns.items()}
-        if keeps_constraints(compiled, beyond):
-            return False
-    own = np.abs(here - [constant_of(compiled[name].client.cost) for name in live])
-    changes = np.fmax(np.abs(twice - here), np.abs(zero - here))
-    unseen = SEEN * float(np.minimum(own, changes).sum())
-    allowed = tolerance * unseen / ALLOWED
+    allowed = tolerance * scale.cost
     losses = told.losses + AUXILIARY * told.spare
     mu, starts = state.estimate, [compiled.columns[name].start for name in live]
     left = np.abs(told.slopes + prices_of(compiled, mu)) * lengths
@@ -58,7 +51,7 @@ def is_right_by_tangents(compiled: Decomposition, state: State, tolerance: float
         if not (brackets.min() >= -most and abs(brackets.sum() - apart) <= most):
             return False
     worth = np.maximum.reduceat(np.abs(paid(compiled, mu)) * lengths, starts)
-    worth = np.maximum(worth, unseen / ALLOWED**1.5 / at.size)
+    worth = np.maximum(worth, scale.worth / at.size)
     wrong = np.maximum(losses + SHORT * left, 0.0) / SHORT
     return bool((wrong <= np.sqrt(tolerance) * worth).all())
 
