@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dald_model.answer.alike import Alike
-from dald_model.answer.cone_clients import ConeClient
+from dald_model.answer.cone_clients import ConeClient, minimised
 from dald_model.answer.smooth_clients import SmoothClients, is_free_server
 from dald_model.compile.decomposition import Decomposition
 
@@ -131,7 +131,7 @@ class Bounds:
         return Bound(gap if np.isfinite(gap) else np.inf, found, noise)
 
     def _cones(self, prices: np.ndarray, share: float, total: float) -> dict[Hashable, float]:
-        """The brackets of clients one by one, from those that lose most on by a solver.
+        """The brackets of other clients, from those that lose most on by a solver.
 
         Until none loses more than a share, or all of them no more than a total. First come those
         below zero, which contradict the point: they may not pay for what others lose.
@@ -145,13 +145,25 @@ class Bounds:
         found = {name: cones[name].bracket(*told, asks=False) for name, told in given.items()}
         order = sorted(found, key=lambda name: (found[name] >= -share, -abs(found[name])))
         rest = np.cumsum([found[name] for name in order[::-1]])[::-1]
-        known = 0.0
-        for name, left in zip(order, rest, strict=True):
-            is_sound = found[name] >= -share
-            if (is_sound and known + left <= total) or abs(found[name]) <= share:
+        known, at = 0.0, 0
+
+        def is_enough(k: int) -> bool:
+            is_sound = found[order[k]] >= -share
+            return bool((is_sound and known + rest[k] <= total) or abs(found[order[k]]) <= share)
+
+        while at < len(order):
+            # Those that have to be asked even if all of them are found to lose nothing
+            stop = next((k for k in range(at, len(order)) if is_enough(k)), len(order))
+            if stop == at:
                 break
-            found[name] = cones[name].bracket(*given[name])
-            known += found[name]
+            asked, at = order[at:stop], stop
+            wanted = [name for name in asked if found[name] > share]
+            clients = [cones[name] for name in wanted]
+            told = [given[name][0] for name in wanted], [given[name][3] for name in wanted]
+            cuts = dict(zip(wanted, minimised(clients, *told, share), strict=True))
+            for name in asked:
+                found[name] = cones[name].bracket(*given[name], own=cuts.get(name))
+                known += found[name]
         return found
 
     def _noise(self, group: SmoothClients) -> float:

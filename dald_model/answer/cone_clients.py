@@ -1,4 +1,4 @@
-r"""Clients with constraints or kinks, one by one: bounds by cuts, and how far they can fall.
+r"""Clients with constraints or kinks: bounds by cuts, and how far they can fall.
 
 A cone solver's primal and dual points prove an affine function below the client, a cut
 (:mod:`dald_model.solvers.exact.lower_bound`). Of a client that was minimised with its prices a cut
@@ -8,7 +8,7 @@ that are a little different: a solver is asked again only where no cut does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 
 import cvxpy as cp
@@ -51,6 +51,8 @@ class ConeClient:
     ----------
     form : Form or None
         The client as numbers.
+    own : ndarray, shape (m,)
+        Its own point, counted from the point.
     is_blurred : bool
         Whether the last bracket is only as exact as a solver.
     """
@@ -65,16 +67,16 @@ class ConeClient:
     ) -> None:
         self._sub, self._at = sub, at
         self.form = sub.form if form is None else form
-        self._own = np.zeros(at.size) if own is None else own - at
+        self.own = np.zeros(at.size) if own is None else own - at
         self._is_split = self.form is not None and is_split(self.form)
         self._cuts: list[Cut] = []
         self.is_blurred = False
-        if multipliers is not None and self._here is not None:
-            cut = known_cut(self._here, multipliers, self._own)
+        if multipliers is not None and self.here is not None:
+            cut = known_cut(self.here, multipliers, self.own)
             self._cuts += [] if cut is None else [cut]
 
     @cached_property
-    def _here(self) -> Form | None:
+    def here(self) -> Form | None:
         """The client in differences from the point, where its quadratic is zero.
 
         So constants cancel before they are rounded.
@@ -94,15 +96,15 @@ class ConeClient:
     @cached_property
     def _level(self) -> float:
         """The objective at the point."""
-        assert self._here is not None
-        return self._here.objective(np.zeros(self._at.size))
+        assert self.here is not None
+        return self.here.objective(np.zeros(self._at.size))
 
     @cached_property
     def _program(self) -> ConeProgram:
         """The client in differences from the point as a cone program."""
-        assert self._here is not None
-        is_plain = self._is_split and not self._here.smooth
-        return split_program(self._here) if is_plain else self._here.cone
+        assert self.here is not None
+        is_plain = self._is_split and not self.here.smooth
+        return split_program(self.here) if is_plain else self.here.cone
 
     def bracket(
         self,
@@ -113,21 +115,22 @@ class ConeClient:
         enough: float,
         *,
         asks: bool = True,
+        own: Cut | None = None,
     ) -> float:
         """How much lower objective and prices can be within reach of a point than at it, at most.
 
         ``cost`` is the objective there; cuts are sought until at most ``enough`` is left, without
-        a solver unless one is asked.
+        a solver unless one is asked. ``own`` is what :func:`minimised` found already.
         """
         near = point - self._at
         value = cost
-        if self._here is not None and self._is_split:
-            value = self._here.objective(near) if near.any() else self._level
+        if self.here is not None and self._is_split:
+            value = self.here.objective(near) if near.any() else self._level
         value += float(price @ near)
         best = max((cut.least(price, near, reach) for cut in self._cuts), default=-np.inf)
-        cut, form = None, self._here
+        cut, form = None, self.here
         if not value - best <= enough and form is not None:
-            cut = held_cut(form, price, self._own, reach)
+            cut = held_cut(form, price, self.own, reach)
             if cut is not None:
                 self._cuts.append(cut)
                 best = max(best, cut.least(price, near, reach))
@@ -136,7 +139,7 @@ class ConeClient:
             return value - best
         if not value - best <= enough:
             self.is_blurred = cut is None or (form is not None and bool(form.smooth))
-            best = max(best, self._sought(price, near, reach, enough))
+            best = max(best, self._sought(price, near, reach, enough, own))
         if form is not None and value - best < -enough:
             return self._narrower(price, near, value, reach, enough)
         return value - best if np.isfinite(best) else np.inf
@@ -158,48 +161,35 @@ class ConeClient:
         return found
 
     def _sought(
-        self, price: np.ndarray, near: np.ndarray, reach: np.ndarray, enough: float
+        self,
+        price: np.ndarray,
+        near: np.ndarray,
+        reach: np.ndarray,
+        enough: float,
+        own: Cut | None = None,
     ) -> float:
         """By a solver: around the point that all bounds are counted from, to serve the others."""
-        if self._here is None:
+        if self.here is None:
             found = self._by_cvxpy(self._at + near, reach, price)
             return found.value - float(price @ self._at) if found.is_optimal else -np.inf
-        own = self._minimised(price, reach, enough)
+        own = own or minimised([self], [price], [reach], enough)[0]
         if own is not None:
             self._cuts.append(own)
             least = own.least(price, near, reach)
-            if self._here.objective(near) + float(price @ near) - least <= enough:
+            if self.here.objective(near) + float(price @ near) - least <= enough:
                 return least
         nowhere, wide = np.zeros(near.size), reach + np.abs(near)
-        if self._is_split and self._here.smooth:
-            cut = least_within(self._here, price, nowhere, wide, enough).cut
+        if self._is_split and self.here.smooth:
+            cut = least_within(self.here, price, nowhere, wide, enough).cut
         else:
             cut = bounded(self._program, price, nowhere, wide).cut
         self._cuts.append(cut)
         return cut.least(price, near, reach)
 
-    def _minimised(self, price: np.ndarray, reach: np.ndarray, enough: float) -> Cut | None:
-        r"""The cut at its minimiser with prices, by the method of its rounds.
-
-        A ridge that costs no more than half of ``enough`` in the box makes that one point.
-        """
-        form = self._here
-        if form is None or not self._is_split or SemismoothNewton.refuses(form):
-            return None
-        ridge = enough / (2 * reach.size * reach**2)
-        method, alone = SemismoothNewton([form]), np.zeros(1, dtype=int)
-        hessian = form.quadratic.full + np.diag(ridge)
-        if method.factor(alone, hessian[None])[0]:
-            return None
-        linear = form.quadratic.linear + price - ridge * self._own
-        step = method.solve(alone, linear[None], SHARP * reach)
-        told = np.concatenate([step.equality, step.inequality, step.balls, step.slopes], axis=1)
-        return None if step.failed[0] else known_cut(form, told[0], step.points[0])
-
     def falls(self, points: np.ndarray) -> np.ndarray:
         """How much lower the objective is at some points, (k, m), by its numbers without rows."""
-        assert self._here is not None
-        return self._level - self._here.objectives(points - self._at)
+        assert self.here is not None
+        return self._level - self.here.objectives(points - self._at)
 
     def fall(self, reach: np.ndarray, cost: float) -> tuple[float, np.ndarray]:
         """How much lower the objective is within reach of the point, at least, and which way.
@@ -210,7 +200,7 @@ class ConeClient:
         nothing = np.zeros(reach.size)
         if self._is_least(reach):
             return 0.0, nothing
-        if self._here is None:
+        if self.here is None:
             solved = self._by_cvxpy(self._at, reach, nothing)
             if not solved.is_optimal:
                 return 0.0, nothing
@@ -218,9 +208,9 @@ class ConeClient:
             value, point = solved.value, np.concatenate(values)
             level = cost
         else:
-            is_smooth = self._is_split and self._here.smooth
+            is_smooth = self._is_split and self.here.smooth
             found = (
-                least_within(self._here, nothing, nothing, reach)
+                least_within(self.here, nothing, nothing, reach)
                 if is_smooth
                 else bounded(self._program, nothing, nothing, reach)
             )
@@ -236,7 +226,7 @@ class ConeClient:
 
         As of one whose prices are zero.
         """
-        form, nothing = self._here, np.zeros(reach.size)
+        form, nothing = self.here, np.zeros(reach.size)
         if form is None or form.smooth or not self._cuts:
             return False
         bent = form.quadratic
@@ -253,3 +243,41 @@ class ConeClient:
         }
         stacked = cp.hstack([cp.vec(v, order="F") for v in sub.variables])
         return minimise(sub.client.cost + price @ stacked, sub.client.constraints, around, box=1.0)
+
+
+def minimised(
+    clients: Sequence[ConeClient],
+    prices: Sequence[np.ndarray],
+    reaches: Sequence[np.ndarray],
+    enough: float,
+) -> list[Cut | None]:
+    """The cut of each client at its minimiser with prices, by the method of its rounds.
+
+    Those of one shape are one batch. A ridge that costs no more than half of ``enough`` in the box
+    makes that one point. None of those that the method is not for, and of those it fails.
+    """
+    found: list[Cut | None] = [None] * len(clients)
+    alike: dict[Hashable, list[tuple[int, Form]]] = {}
+    for at, client in enumerate(clients):
+        form = client.here
+        if form is not None and is_split(form) and not SemismoothNewton.refuses(form):
+            alike.setdefault(form.shape_but_counts, []).append((at, form))
+    for part in alike.values():
+        which, forms = zip(*part, strict=True)
+        price, reach, own = (
+            np.stack([told[at] for at in which])
+            for told in (prices, reaches, [client.own for client in clients])
+        )
+        ridges = enough / (2 * reach.shape[1] * reach**2)
+        method, everybody = SemismoothNewton(forms), np.arange(len(forms))
+        hessians = np.stack([form.quadratic.full for form in forms])
+        linear = np.stack([form.quadratic.linear for form in forms])
+        method.factor(everybody, hessians + ridges[:, :, None] * np.eye(reach.shape[1]))
+        step = method.solve(everybody, linear + price - ridges * own, SHARP * reach)
+        told = step.multipliers
+        each = np.split(told.values, np.cumsum(told.lengths)[:-1])
+        for at, form, z, point, failed in zip(
+            which, forms, each, step.points, step.failed, strict=True
+        ):
+            found[at] = None if failed else known_cut(form, z, point)
+    return found

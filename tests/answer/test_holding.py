@@ -8,6 +8,7 @@ import pytest
 
 import dald_model as dm
 from dald_model.answer.bound import Bounds, Parts
+from dald_model.answer.cone_clients import ConeClient, minimised
 from dald_model.answer.holding import known_cut
 from dald_model.compile.form import Form
 
@@ -103,10 +104,12 @@ def test_a_bracket_below_zero_pays_for_no_other():
     """
 
     class Stub:
+        here = None
+
         def __init__(self, known: float, exact: float) -> None:
             self.known, self.exact = known, exact
 
-        def bracket(self, *_: Any, asks: bool = True) -> float:
+        def bracket(self, *_: Any, asks: bool = True, own: Any = None) -> float:
             return self.exact if asks else self.known
 
     x, model = cp.Variable(name="x"), dm.Model()
@@ -118,6 +121,38 @@ def test_a_bracket_below_zero_pays_for_no_other():
     costs = dict.fromkeys(compiled, 0.0)
     bounds = Bounds(compiled, Parts([], stubs), at, at, np.ones(at.size), costs)
     assert bounds.of(np.zeros(compiled.size), 0.5).gap == 5.0
+
+
+def test_cuts_of_many_at_once_are_as_low_as_each_clients_minimum():
+    """Of two shapes in turn, in a box, by cvxpy; None of a client that is not split."""
+    rng = np.random.default_rng(44)
+    x, model = cp.Variable(3, name="x"), dm.Model()
+    costs, rules = [], []
+    for at in range(6):
+        rows = rng.normal(size=(5 + at, 3))
+        costs.append(cp.norm1(rows @ x - rng.normal(size=5 + at)))
+        rules.append([x >= -1, x <= 1] if at % 2 else [])
+        model.client(at, costs[-1], rules[-1])
+    model.client("roots", cp.quad_over_lin(x, 1 + x[0]))
+    compiled = model.compile()
+    centres, prices = rng.normal(size=(2, 7, 3)) / 10
+    clients = [
+        ConeClient(compiled[name], centres[at]) for at, name in enumerate([*range(6), "roots"])
+    ]
+    reach, enough = np.full(3, 2.0), 1e-7
+    cuts = minimised(clients, list(prices), [reach] * 7, enough)
+    assert cuts[-1] is None
+    for cut, centre, price, cost, own in zip(
+        cuts[:-1], centres, prices, costs, rules, strict=False
+    ):
+        assert cut is not None
+        box = [cp.abs(x - centre) <= reach]
+        exact = cp.Problem(cp.Minimize(cost + price @ (x - centre)), own + box)
+        lowest: Any = exact.solve(
+            solver="CLARABEL", tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12
+        )
+        least = cut.least(price, np.zeros(3), reach)
+        assert lowest - enough <= least <= lowest + 1e-9
 
 
 def test_multipliers_of_another_number_are_none():
