@@ -35,7 +35,7 @@ _HOMES = {  # in reading order: declare, compile, coordinate, answer
     "Dropout": "dald_model.schedule.changes",
     "Stragglers": "dald_model.schedule.changes",
     "LossyLinks": "dald_model.schedule.changes",
-    "Unanswered": "dald_model.schedule.unanswered",
+    "Unanswered": "dald_model.schedule.changes",
     "DALD": "dald_model.algorithms.dald",
     "ConsensusADMM": "dald_model.algorithms.block_coordinate",
     "ProximalPoint": "dald_model.algorithms.proximal",

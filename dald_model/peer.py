@@ -20,7 +20,7 @@ from dald_model.coordinate.stopping import FixedBudget
 from dald_model.declare.checked import check_name
 from dald_model.declare.remote import Neighbour, neighbour
 from dald_model.declare.wording import short
-from dald_model.engines.mpi_peers import Peers
+from dald_model.engines.mpi_ranks import Peers
 from dald_model.errors import DeclarationError, DisconnectedError, OptionError
 from dald_model.model import Model
 from dald_model.schedule.network import HierarchicalNetwork, part_of, safest

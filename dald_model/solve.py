@@ -55,9 +55,8 @@ from dald_model.options import (
     opened,
     with_algorithm,
 )
-from dald_model.schedule.changes import as_online
+from dald_model.schedule.changes import Unanswered, as_online
 from dald_model.schedule.sequence import Sequence
-from dald_model.schedule.unanswered import Unanswered
 from dald_model.solvers.base import Solver
 from dald_model.starts import from_starts
 from dald_model.validate import check_flag

@@ -29,7 +29,7 @@ from dald_model.datasets import load
 from dald_model.experiments import table1
 from dald_model.experiments.figure5 import figure5, figure5_plot
 from dald_model.experiments.mnist_federated import EQUATION, METHODS, PAPER
-from dald_model.experiments.table2_printed import DIFFERING, PRINTED
+from dald_model.experiments.table2 import DIFFERING, PRINTED
 from dald_model.models.linear_regression import consensus_regression
 
 # %% [markdown]

@@ -22,7 +22,6 @@ from dald_model.solvers.exact.low_rank import LowRank
 from dald_model.solvers.exact.nonlinear import Nonlinear
 from dald_model.solvers.exact.reference import Reference
 from dald_model.solvers.exact.semismooth_newton import SemismoothNewton
-from dald_model.solvers.interior.unasked import Unasked
 from dald_model.validate import check_clients
 
 
@@ -57,25 +56,35 @@ class AtSite:
         )
 
 
-class AtNeighbour:
+class Unasked:
+    """Takes every client and is never asked for a minimiser, as by an interior point."""
+
+    name = "interior point"
+    batches = False
+    is_exact = True
+
+    def refuses(self, subproblem: Subproblem) -> str:
+        """See :class:`dald_model.solvers.base.Solver`."""
+        return ""
+
+    def open(self, subproblems: Sequence[Subproblem]) -> Session:
+        """See :class:`dald_model.solvers.base.Solver`."""
+        return self
+
+    def minimise(self, turn: Turn, tolerance: float) -> Answers:
+        """See :class:`dald_model.solvers.base.Session`."""
+        raise NotImplementedError("clients of this solver are not minimised one by one")
+
+
+class AtNeighbour(Unasked):
     """Stands for whatever solves a client of another process, which tells where it is."""
 
-    name, batches, is_exact = "neighbour", False, True
+    name = "neighbour"
 
     def refuses(self, subproblem: Subproblem) -> str:
         """Empty for a client of another process."""
         is_its = isinstance(subproblem.client, Neighbour)
         return "" if is_its else "it is a client of this process"
-
-    def open(self, subproblems: Sequence[Subproblem]) -> Session:
-        """A session that nobody asks."""
-        return _Unasked()
-
-
-class _Unasked:
-    def minimise(self, turn: Turn, tolerance: float) -> Answers:
-        """Refused: neighbours are told where these clients are, and do not ask."""
-        raise AssertionError("a client of another process is solved there")
 
 
 LOW_RANK = LowRank()

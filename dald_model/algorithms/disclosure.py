@@ -10,7 +10,7 @@ from dald_model.algorithms.interior_point import InteriorPoint
 from dald_model.coordinate.method import Algorithm
 from dald_model.declare.remote import DISCLOSURES
 from dald_model.errors import OptionError
-from dald_model.schedule.unanswered import Unanswered
+from dald_model.schedule.changes import Unanswered
 
 
 def chosen_algorithm(algorithm: Algorithm | None, disclose: str | None) -> Algorithm:

@@ -32,8 +32,13 @@ from dald_model.coordinate.stopping import FixedBudget
 from dald_model.errors import OptionError
 from dald_model.schedule.sequence import Sequence
 from dald_model.solvers.arrays.smooth import no_gradient
-from dald_model.solvers.inexact.copying import Copying, KinkedCopying, not_free
-from dald_model.solvers.inexact.subgradients import gradients_of, no_subgradient
+from dald_model.solvers.inexact.copying import (
+    Copying,
+    KinkedCopying,
+    gradients_of,
+    no_subgradient,
+    not_free,
+)
 from dald_model.validate import check_draws
 
 

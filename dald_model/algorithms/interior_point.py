@@ -15,7 +15,7 @@ from dald_model.errors import OptionError
 from dald_model.solvers.interior.assembly import HEIGHTS
 from dald_model.solvers.interior.coordinator import Aggregator
 from dald_model.solvers.interior.shown import foretold, reveals
-from dald_model.solvers.interior.unasked import Unasked
+from dald_model.solvers.registry import Unasked
 
 UNASKED = Unasked()
 

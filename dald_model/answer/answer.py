@@ -13,7 +13,7 @@ import numpy as np
 from dald_model.answer.by_name import ClientValues, chosen
 from dald_model.answer.extrapolation import Trail
 from dald_model.compile.decomposition import Decomposition, Recovered
-from dald_model.coordinate.acceleration.model_state import ModelState
+from dald_model.coordinate.acceleration.local_models import ModelState
 from dald_model.coordinate.scaling.reuse import Measured
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status

@@ -15,10 +15,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model._cvxpy import held
+from dald_model.compile.affine_maps import Sight
 from dald_model.compile.form import Form
 from dald_model.compile.lowered import Lowered
 from dald_model.compile.lowering import Lowering
-from dald_model.compile.sight import Sight
 from dald_model.declare.affine import stacked_map
 from dald_model.declare.client import Client, Problem
 from dald_model.declare.consensus import Edge

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dald_model.coordinate.acceleration.model_state import ModelState
+from dald_model.coordinate.acceleration.local_models import ModelState
 from dald_model.coordinate.membership import Membership
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status, Termination

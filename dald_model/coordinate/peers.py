@@ -16,13 +16,12 @@ from typing import NamedTuple
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
-from dald_model.coordinate.residuals import residuals
-from dald_model.coordinate.state import State
+from dald_model.coordinate.state import State, residuals
 from dald_model.coordinate.status import ClientFailedError, Status, Termination
 from dald_model.coordinate.sweeper import AnswersOnly, Record, minimise
 from dald_model.engines.batches import Batch
 from dald_model.engines.dispatch import SolverLayer
-from dald_model.engines.mpi_peers import Peers
+from dald_model.engines.mpi_ranks import Peers
 from dald_model.schedule.network import Levels
 from dald_model.solvers.base import Answers, Multipliers
 

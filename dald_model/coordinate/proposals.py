@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Mapping
 from typing import Any
 
-from dald_model.coordinate.acceleration.model_state import ModelState
+from dald_model.coordinate.acceleration.local_models import ModelState
 from dald_model.coordinate.acceleration.safeguard import Safeguard
 from dald_model.coordinate.membership import Membership
 from dald_model.coordinate.method import Method

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dald_model.coordinate.acceleration.evaluation import Acceleration
-from dald_model.coordinate.acceleration.model_state import ModelState
+from dald_model.coordinate.acceleration.local_models import ModelState
 from dald_model.coordinate.checkpoint import Checkpoint
 from dald_model.coordinate.iterate import Iterate
 from dald_model.coordinate.method import Goal, Method

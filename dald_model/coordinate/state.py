@@ -17,6 +17,7 @@ from dald_model.coordinate.channels import Channels
 from dald_model.coordinate.reductions import LOCAL, Reductions
 from dald_model.coordinate.scaling.units import Units
 from dald_model.engines.batches import Batch
+from dald_model.schedule.round_state import Residuals
 from dald_model.solvers.arrays.indexing import ranges
 from dald_model.solvers.base import Answers, Encoding, Multipliers, Tangents, Turn
 
@@ -285,3 +286,21 @@ def _entries(lengths: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     """Where the entries of some clients lie, one client after the other."""
     starts = np.cumsum(lengths) - lengths
     return ranges(starts[chosen], lengths[chosen])
+
+
+def residuals(state: State) -> Residuals:
+    r"""The residuals of the current iterate, (A1-7), (A1-8), (A2-6), (A2-7), see :class:`Residuals`.
+
+    In units of the edges' lengths X and slopes M they are the largest :math:`|\mathcal C_r| / X_r`,
+    and the larger of :math:`|\mathcal D_r| / X_r` and :math:`s_r / M_r` with the violation
+    :math:`s = 2 \rho^2 |\mathcal D|` of (A2-3), or what solvers that are not exact leave.
+    """
+    lengths, slopes = state.units.lengths, state.units.slopes
+    gap, dual = np.abs(state.primal), state.dual
+    moved, unbalanced = np.abs(dual).max(axis=0), state.stationarity(dual).max(axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverges
+        scaled = np.maximum(moved / lengths, unbalanced / slopes)
+        table = np.array([gap, moved, gap / lengths, scaled])
+    primal, change, primal_scaled, dual_scaled = state.reduce.largest(table)[:, 0].tolist()
+    slack, slack_scaled = state.reduce.largest(state.slack)[:, 0].tolist()
+    return Residuals(primal, change, primal_scaled, max(dual_scaled, slack_scaled), slack)

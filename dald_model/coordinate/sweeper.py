@@ -8,8 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from dald_model.coordinate.method import AfterStage
-from dald_model.coordinate.residuals import residuals
-from dald_model.coordinate.state import State
+from dald_model.coordinate.state import State, residuals
 from dald_model.coordinate.status import ClientFailedError, Status, Termination
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.schedule.network import Levels

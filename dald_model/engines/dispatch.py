@@ -17,7 +17,7 @@ from dald_model.engines.place import RemoteSession
 from dald_model.engines.placement import Placement
 from dald_model.errors import LostError
 from dald_model.gc_pause import gc_paused
-from dald_model.solvers.arrays.selection_cache import SelectionCache
+from dald_model.solvers.arrays.indexing import SelectionCache
 from dald_model.solvers.base import (
     FOUND,
     Answers,

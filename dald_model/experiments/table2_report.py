@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from dald_model.experiments.mnist_federated import DC, PAPER, SLIP, Figures
-from dald_model.experiments.table2 import COLUMNS
-from dald_model.experiments.table2_printed import DIFFERING, PRINTED, Cell
+from dald_model.experiments.table2 import COLUMNS, DIFFERING, PRINTED, Cell
 
 _MEAN, _STD = COLUMNS[4:]
 

@@ -20,8 +20,7 @@ import numpy as np
 from dald_model.compile.form import Form
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.groups import Selected, SummandGroup, grouped
-from dald_model.solvers.arrays.indexing import is_run, ranges
-from dald_model.solvers.arrays.selection_cache import SelectionCache
+from dald_model.solvers.arrays.indexing import SelectionCache, is_run, ranges
 from dald_model.values import REFUSALS, evaluated, flat, preserved
 
 GATHERED = 0.25

@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from clarabel import DefaultSolver  # pyright: ignore[reportAttributeAccessIssue]
+from clarabel import DefaultSolver
 
 from dald_model.compile.form import ConeProgram
 from dald_model.compile.subproblem import Subproblem
 from dald_model.deadline import is_limited
-from dald_model.solvers.base import FOUND, ClientAnswer, Session
+from dald_model.solvers.arrays.augmented import Augmented
+from dald_model.solvers.base import FOUND, Answers, ClientAnswer, Encoding, Session, Turn
 from dald_model.solvers.exact.balance import Balance, balance, is_extreme
 from dald_model.solvers.exact.cone_certificates import infeasibility, is_unbounded
 from dald_model.solvers.exact.native import STATUSES, answered, attempts, native_cone, settings
-from dald_model.solvers.exact.one_by_one import Scaling, SequentialSession
 from dald_model.solvers.exact.polish import Polisher, is_polished
 
 PROVEN = ("infeasible", "unbounded")
@@ -35,6 +35,23 @@ FAR = 100.0
 """A client whose answer is so many lengths from where its variables are measured from is measured
 from there: beside large numbers Clarabel's tolerances, of which some are relative to them, say
 little."""
+
+
+SERVING = 10.0
+"""Factor up to which lengths and slopes may change before a program is made anew: its accuracy is
+relative to its own, and what they are at first is a guess from before the clients' own answers."""
+
+
+class Scaling(NamedTuple):
+    """Natural lengths and slopes of a client's variables, both of shape (m,)."""
+
+    lengths: np.ndarray
+    slopes: np.ndarray
+
+    def serves(self, other: Scaling) -> bool:
+        """Whether what is solved in these units is as accurate in others, to a factor."""
+        pairs = zip(self, other, strict=True)
+        return all(bool((np.abs(np.log(one / two)) <= np.log(SERVING)).all()) for one, two in pairs)
 
 
 class Conic:
@@ -50,7 +67,7 @@ class Conic:
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
         """See :class:`dald_model.solvers.base.Solver`; the clients may differ in every way."""
-        return SequentialSession(subproblems, ClarabelProgram)
+        return _Session(subproblems)
 
 
 class ClarabelProgram:
@@ -268,3 +285,52 @@ def _scaled(matrix: sp.csc_array, cells: np.ndarray | float, columns: np.ndarray
 def _symmetric(upper: Any) -> sp.csc_array:
     """The matrix whose upper triangle this is."""
     return sp.csc_array(upper + sp.triu(upper, 1).T)
+
+
+class _Session:
+    """A session of any clients, each with a program of its own."""
+
+    def __init__(self, subproblems: Sequence[Subproblem]) -> None:
+        self._forms = [sub.form for sub in subproblems if sub.form]
+        self._sizes = np.array([sub.size for sub in subproblems])
+        self._programs: list[tuple[ClarabelProgram, Scaling] | None] = [None] * len(subproblems)
+        self._augmented = Augmented(subproblems)
+
+    def begin_again(self, subproblems: Sequence[Subproblem]) -> bool:
+        """See :class:`dald_model.solvers.base.Lasting`."""
+        self._forms = [sub.form for sub in subproblems if sub.form]
+        self._augmented = self._augmented.again(subproblems)
+        self._programs = [None] * len(subproblems)  # their units are of one run
+        return True
+
+    def minimise(self, turn: Turn, tolerance: float) -> Answers:
+        """See :class:`dald_model.solvers.base.Session`."""
+        changed, linear = self._augmented.changed(turn), self._augmented.linear(turn)
+        stops = np.cumsum(self._sizes[turn.which])
+        answers, scaled = [], np.empty(turn.which.size)
+        for i, (at, stop) in enumerate(zip(turn.which.tolist(), stops.tolist(), strict=True)):
+            mine = slice(stop - int(self._sizes[at]), stop)
+            ones = np.ones(self._sizes[at])
+            units = Scaling(
+                turn.lengths[mine] if turn.lengths.size else ones,
+                turn.slopes[mine] if turn.slopes.size else ones,
+            )
+            answer = self._answer(at, linear[mine], tolerance, units, bool(changed[i]))
+            scaled[i] = np.max(answer.left / units.slopes)
+            answers.append(answer)
+
+        left = np.array([answer.left.max() for answer in answers])
+        return Answers.joined(answers, Encoding.CONES)._replace(slack=left, slack_scaled=scaled)
+
+    def _answer(
+        self, at: int, linear: np.ndarray, tolerance: float, units: Scaling, differs: bool
+    ) -> ClientAnswer:
+        """One client's, whose program has the units of an earlier turn while these serve."""
+        kept = self._programs[at]
+        if kept is None or not kept[1].serves(units):
+            copied = Scaling(*(part.copy() for part in units))
+            kept = self._programs[at] = ClarabelProgram(self._forms[at].cone, copied), copied
+        program = kept[0]
+        if differs or not program.is_set:
+            program.set(self._augmented.last_hessians(np.array([at]))[0])
+        return program.minimise(linear, tolerance)

@@ -5,7 +5,7 @@ r"""Minimisers of many clients with smooth terms, kinks, norms, balls and rows, 
 
 f the smooth terms, H and c the quadratic and the augmented ones, and :math:`h_t` absolute values,
 norms, and the indicators of balls and rows, see
-:mod:`dald_model.solvers.exact.nonsmooth_functions`. The method of multipliers with multipliers s of
+:mod:`dald_model.solvers.exact.nonsmooth_rows`. The method of multipliers with multipliers s of
 :math:`u = A x + b` minimises, again and again,
 
 .. math::

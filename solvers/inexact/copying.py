@@ -1,4 +1,4 @@
-r"""Copying: a client takes the value that its server tells it, as gradient methods do."""
+"""Copying: a client takes the value that its server tells it, as (sub)gradient methods do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.indexing import block_diagonal, ranges
 from dald_model.solvers.arrays.smooth import Smooth, is_bounded, no_gradient
 from dald_model.solvers.base import NOTHING, Answers, Encoding, Multipliers, Session, Turn
-from dald_model.solvers.inexact.subgradients import gradients_of, no_subgradient
 from dald_model.solvers.prox.operators import Prox
 
 
@@ -150,3 +149,48 @@ class _MixingSession:
             held[i] = Encoding(int(one.encodings[0])), one.values
         messages = {mine[k]: said for k, (_, said) in landed.messages.items()}
         return Multipliers.joined(held), messages
+
+
+class Subgradients(Smooth):
+    r"""The objectives of n clients, with a subgradient (Nedic and Ozdaglar 2009) for the gradient.
+
+    .. math:: g_i(x) = \nabla \psi_i(x) + \sum_t A_t^\top \big(w_t \circ s_t\big), \qquad
+        s_t \in \partial \varphi_t(A_t x + b_t)
+
+    over the terms without a gradient; at a kink :math:`s_t` is the kind's own choice, which is zero
+    for absolute values and norms at zero.
+
+    Parameters
+    ----------
+    subproblems : sequence of Subproblem
+        For all of which :func:`no_subgradient` is empty.
+    """
+
+    def __init__(self, subproblems: Sequence[Subproblem]) -> None:
+        super().__init__(subproblems)
+        self._kinks = [
+            [t for t in sub.form.terms if not (t.is_smooth or t.is_set)] if sub.form else []
+            for sub in subproblems
+        ]
+
+    def gradients(self, which: np.ndarray, points: np.ndarray) -> np.ndarray:
+        """See :class:`Smooth`; of the whole objectives."""
+        found, stops = super().gradients(which, points), np.cumsum(self.sizes[which])
+        for at, stop in zip(which.tolist(), stops.tolist(), strict=True):
+            part = slice(stop - int(self.sizes[at]), stop)
+            for term in self._kinks[at]:
+                found[part] += term.subgradient(points[part])
+        return found
+
+
+def gradients_of(subproblems: Sequence[Subproblem]) -> Smooth:
+    """The gradients of clients, or subgradients where one of them has kinks."""
+    has_kinks = any(map(no_gradient, subproblems))
+    return Subgradients(subproblems) if has_kinks else Smooth(subproblems)
+
+
+def no_subgradient(sub: Subproblem) -> str:
+    """Why a client cannot follow a subgradient wherever that leads; empty if it can."""
+    is_known = sub.form is not None and sub.form.valued
+    reason = "" if is_known else no_gradient(sub)
+    return reason or ("it has constraints" if is_bounded(sub) else "")

@@ -16,7 +16,7 @@ from dald_model.compile.form import Form
 from dald_model.solvers.base import FOUND
 from dald_model.solvers.prox.operators import Prox
 from dald_model.solvers.prox.nonsmooth import to_a_point
-from dald_model.solvers.prox.numerical import Solved
+from dald_model.solvers.prox.operators import Solved
 from dald_model.validate import check_positive
 from dald_model.values import flat
 

@@ -1,4 +1,9 @@
-"""Closed forms of proximal operators, read off the rows and terms of a form."""
+r"""Closed forms of proximal operators, read off the rows and terms of a form.
+
+Parikh and Boyd 2014, chapter 6; the simplex by sorting as in Held, Wolfe and Crowder 1974. Those of
+many clients are computed together, of many sets of variables of one width at once: operators take
+the values, shape (G, width), then :math:`\alpha`, then what the sets are.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +15,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile.form import Form
-from dald_model.solvers.prox.projections import (
-    around,
-    on_full_simplices,
-    on_planes,
-    on_simplices,
-)
+from dald_model.compile.kinds.kind import Kind
+from dald_model.compile.kinds.piecewise import ABSOLUTE
+from dald_model.solvers.base import NOTHING
 
 HOLDING = 1e-9
 """A row whose slack is below this share of its numbers may have a multiplier."""
@@ -247,3 +249,121 @@ class _Reader:
         if id(matrix) not in self._known:
             self._known[id(matrix)] = RowCounts.of(matrix)
         return self._known[id(matrix)]
+
+
+class Elements(NamedTuple):
+    """Absolute values of single variables and boxes; None where there are none of them.
+
+    A number stands for all variables.
+    """
+
+    weight: np.ndarray | float | None
+    centre: np.ndarray | float | None
+    lower: np.ndarray | float | None
+    upper: np.ndarray | float | None
+
+    @classmethod
+    def of(cls, closed: dict[int, Closed], starts: np.ndarray, total: int) -> Elements:
+        """Of clients whose variables start at these columns."""
+        found = []
+        for name, nothing in (("weight", 0), ("centre", 0), ("lower", -np.inf), ("upper", np.inf)):
+            values = np.full(total, float(nothing))
+            for at, one in closed.items():
+                values[starts[at] : starts[at] + one.weight.size] = getattr(one, name)
+            is_level = bool((values == values[0]).all())
+            level = None if values[0] == nothing else float(values[0])
+            found.append(level if is_level else values)
+        return cls(*found)
+
+    def take(self, columns: np.ndarray | slice) -> Elements:
+        """Of some variables."""
+        return Elements(*(p[columns] if isinstance(p, np.ndarray) else p for p in self))
+
+    def prox(self, points: np.ndarray, alpha: float) -> np.ndarray:
+        """The soft threshold and then the box, which is exact for functions of one variable."""
+        found = points
+        if self.weight is not None:
+            if self.centre is not None:
+                found = found - self.centre
+            found = ABSOLUTE.prox(found, alpha * self.weight, NOTHING)
+            if self.centre is not None:
+                found += self.centre
+        if self.lower is not None or self.upper is not None:
+            found = np.clip(found, self.lower, self.upper)
+        return found.copy() if found is points else found
+
+
+class Set(NamedTuple):
+    """Sets of variables of one operator, (G, width) columns each, and which clients they are of."""
+
+    prox: Callable[..., np.ndarray]
+    columns: np.ndarray
+    owners: np.ndarray
+    arrays: tuple[np.ndarray, ...]
+
+    def take(self, is_in: np.ndarray, shifts: np.ndarray) -> Set:
+        """Those of some clients, whose variables start at ``shifts``."""
+        kept = is_in[self.owners]
+        owners = self.owners[kept]
+        columns = self.columns[kept] + shifts[owners][:, None]
+        return Set(self.prox, columns, owners, tuple(one[kept] for one in self.arrays))
+
+
+def sets_of(closed: dict[int, Closed]) -> list[Set]:
+    """The sets of some clients, those of one operator together."""
+    together: dict[Any, list[tuple[int, VariableSet]]] = {}
+    for at, one in closed.items():
+        for part in one.sets:
+            together.setdefault(part.key, []).append((at, part))
+    found = []
+    for members in together.values():
+        owners = np.concatenate([np.full(len(part.columns), at) for at, part in members])
+        columns = np.concatenate([part.columns for _, part in members])
+        several = zip(*(part.arrays for _, part in members), strict=True)
+        arrays = tuple(np.concatenate(alike) for alike in several)
+        found.append(Set(members[0][1].prox, columns, owners, arrays))
+    return found
+
+
+def around(
+    kind: Kind,
+    values: np.ndarray,
+    alpha: float,
+    weight: np.ndarray,
+    parameter: np.ndarray,
+    centre: np.ndarray,
+) -> np.ndarray:
+    r""":math:`w \varphi(x - a)` of a joint kind."""
+    return centre + kind.prox(values - centre, alpha * weight, parameter)
+
+
+def on_simplices(
+    values: np.ndarray, alpha: float, total: np.ndarray, lower: np.ndarray
+) -> np.ndarray:
+    r""":math:`\{x \ge l, \sum x = \sum l + t\}`."""
+    offset = values - lower
+    # By the largest entry, so that far points lose no digits in the sums
+    offset -= offset.max(axis=1, keepdims=True)
+    ordered = -np.sort(-offset, axis=1)
+    surplus = (np.cumsum(ordered, axis=1) - total[:, None]) / np.arange(1, offset.shape[1] + 1)
+    count = np.count_nonzero(ordered > surplus, axis=1)
+    level = np.take_along_axis(surplus, np.maximum(count, 1)[:, None] - 1, axis=1)
+    return lower + np.maximum(offset - level, 0.0)
+
+
+def on_full_simplices(
+    values: np.ndarray, alpha: float, total: np.ndarray, lower: np.ndarray
+) -> np.ndarray:
+    r""":math:`\{x \ge l, \sum x \le \sum l + t\}`."""
+    found = np.maximum(values, lower)
+    is_over = (found - lower).sum(axis=1) > total
+    if is_over.any():
+        found[is_over] = on_simplices(values[is_over], alpha, total[is_over], lower[is_over])
+    return found
+
+
+def on_planes(
+    rows: np.ndarray, inverse: np.ndarray, values: np.ndarray, alpha: float, right: np.ndarray
+) -> np.ndarray:
+    r""":math:`\{E x = e\}` with the pseudoinverse of E."""
+    return values - (values @ rows.T - right) @ inverse.T

@@ -15,8 +15,7 @@ from dald_model.compile.lowered import Lowered
 from dald_model.compile.lowering import Lowering
 from dald_model.compile.row_replication import APART, is_row_sum
 from dald_model.compile.structure import split
-from dald_model.solvers.exact.conic import ClarabelProgram
-from dald_model.solvers.exact.one_by_one import Scaling
+from dald_model.solvers.exact.conic import ClarabelProgram, Scaling
 from tests.expect import flat
 
 RNG = np.random.default_rng(0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dald_model.compile.sight import Sight
+from dald_model.compile.affine_maps import Sight
 
 
 @pytest.mark.parametrize(

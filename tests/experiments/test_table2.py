@@ -29,7 +29,7 @@ from dald_model.experiments.mnist_federated import (
     Images,
     Setting,
 )
-from dald_model.experiments.table2_printed import CLIENTS, DIFFERING, PRINTED, ROUNDS, WEIGHTS, Cell
+from dald_model.experiments.table2 import CLIENTS, DIFFERING, PRINTED, ROUNDS, WEIGHTS, Cell
 from tests.paths import DATA, MANUAL, ROOT
 
 needs_mnist = pytest.mark.skipif(

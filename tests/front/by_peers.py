@@ -18,7 +18,7 @@ import numpy as np
 import dald_model as dm
 from dald_model.coordinate.peers import AmongPeers
 from dald_model.coordinate.state import State
-from dald_model.engines.mpi_peers import Peers
+from dald_model.engines.mpi_ranks import Peers
 
 WIDTH = 3
 PLAIN: dict[str, Any] = {

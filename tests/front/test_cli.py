@@ -14,7 +14,6 @@ import pytest
 import dald_model as dm
 from dald_model.cli import CODES, OF_STATUS, main
 from dald_model.experiments import figure5, table1, table2
-from dald_model.experiments import table2_printed as printed
 from tests.paths import GALLERY
 
 MODEL = """
@@ -377,8 +376,8 @@ def experiment(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     def run_table(*arguments: Any, tell: Any) -> pd.DataFrame:
         asked.append(arguments)
         tell("1 of 1: n = 10")
-        cells = [cell for cell in printed.PRINTED if cell.clients in arguments[0]]
-        lines = [(*cell, *printed.PRINTED[cell]) for cell in cells]
+        cells = [cell for cell in table2.PRINTED if cell.clients in arguments[0]]
+        lines = [(*cell, *table2.PRINTED[cell]) for cell in cells]
         return pd.DataFrame(lines, columns=table2.COLUMNS)
 
     def run_figure(*arguments: Any, tell: Any) -> pd.DataFrame:

@@ -11,7 +11,7 @@ import cvxpy as cp
 import pytest
 
 import dald_model as dm
-from dald_model.engines.mpi_peers import Peers
+from dald_model.engines.mpi_ranks import Peers
 from tests.engines.test_mpi import mpiexec
 
 SCRIPT = Path(__file__).with_name("by_peers.py")

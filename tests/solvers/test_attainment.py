@@ -8,8 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile.form import ConeProgram
-from dald_model.solvers.exact.attainment import descent
-from dald_model.solvers.exact.nonzero import nonzero_slacks
+from dald_model.solvers.exact.attainment import descent, nonzero_slacks
 
 
 def program(

@@ -17,8 +17,7 @@ from dald_model.coordinate.acceleration.evaluation import (
     Proposal,
 )
 from dald_model.coordinate.acceleration.hybrid import Hybrid
-from dald_model.coordinate.acceleration.local_models import composed
-from dald_model.coordinate.acceleration.model_state import ModelState
+from dald_model.coordinate.acceleration.local_models import ModelState, composed
 from dald_model.coordinate.acceleration.secant import SecantModel
 from dald_model.eigen import eigh
 from dald_model.errors import OptionError

@@ -26,7 +26,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
-from dald_model.coordinate.acceleration.model_state import ModelState
+from dald_model.coordinate.acceleration.local_models import ModelState
 from dald_model.coordinate.reductions import LOCAL, Reductions
 
 BYTES = 8

@@ -19,7 +19,7 @@ from dald_model.coordinate.acceleration.evaluation import (
     Opening,
     Proposal,
 )
-from dald_model.coordinate.acceleration.model_state import ModelState
+from dald_model.coordinate.acceleration.local_models import ModelState
 from dald_model.coordinate.acceleration.secant import Secant, SecantModel
 from dald_model.coordinate.scaling.curvature import is_angular
 

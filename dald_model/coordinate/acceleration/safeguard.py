@@ -71,7 +71,7 @@ from dald_model.coordinate.acceleration.evaluation import (
     Proposal,
     length,
 )
-from dald_model.coordinate.acceleration.model_state import ModelState
+from dald_model.coordinate.acceleration.local_models import ModelState
 from dald_model.coordinate.state import State
 
 PROGRESS = 0.9

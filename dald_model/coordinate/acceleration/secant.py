@@ -16,9 +16,15 @@ from dald_model.coordinate.acceleration.evaluation import (
     Opening,
     Proposal,
 )
-from dald_model.coordinate.acceleration.local_models import EDGE, LocalModels, Models, known_sum
+from dald_model.coordinate.acceleration.local_models import (
+    EDGE,
+    LocalModels,
+    Models,
+    ModelState,
+    known_sum,
+    recall,
+)
 from dald_model.coordinate.acceleration.master import Master
-from dald_model.coordinate.acceleration.model_state import ModelState, recall
 from dald_model.errors import OptionError
 from dald_model.validate import argument, check_whole
 

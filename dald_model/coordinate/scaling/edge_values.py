@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse.linalg as spla
 
+from dald_model.compile.affine_maps import Sight
 from dald_model.compile.decomposition import Decomposition
-from dald_model.compile.sight import Sight
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.affine import MadeOnce
 
