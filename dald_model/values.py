@@ -162,6 +162,15 @@ def preserved(variables: Iterable[cp.Variable]) -> Iterator[None]:
 
 
 @contextmanager
+def undisturbed(variables: Iterable[cp.Variable]) -> Iterator[None]:
+    """Set values of variables, which have their own back afterwards, and evaluate in silence."""
+    known = {v.id: v for v in variables}
+    with preserved(known.values()), np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        yield
+
+
+@contextmanager
 def holding(values: Iterable[tuple[Any, Any]]) -> Iterator[None]:
     """Give variables or Parameters these values, and their own back afterwards."""
     pairs = list(values)

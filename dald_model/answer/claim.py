@@ -12,10 +12,8 @@ import numpy as np
 
 from dald_model.answer.answer import Answer
 from dald_model.answer.domains import clients_inside, settle
-from dald_model.answer.rescaling import undisturbed
 from dald_model.compile.decomposition import Decomposition, Recovered
-from dald_model.compile.lowered import values
-from dald_model.compile.subproblem import Subproblem
+from dald_model.compile.objectives import objectives
 from dald_model.coordinate.state import State
 from dald_model.declare.client import all_in_one
 from dald_model.solvers.base import Encoding
@@ -203,7 +201,7 @@ def client_costs(
     A server has 0. NaN outside of the domain, and for a client whose objective is at a site.
     """
     subs = [compiled[name] for name in (compiled if names is None else names)]
-    found = _costs(subs, [points[sub.name][None] for sub in subs])[:, 0]
+    found = objectives(subs, [points[sub.name][None] for sub in subs])[:, 0]
     return dict(zip((sub.name for sub in subs), found.tolist(), strict=True))
 
 
@@ -212,28 +210,4 @@ def costs_at(
 ) -> np.ndarray:
     """The same at several points of all variables one after the other, (points, clients)."""
     subs, whole = [compiled[name] for name in names], np.stack(vectors)
-    return _costs(subs, [whole[:, compiled.columns[sub.name]] for sub in subs]).T
-
-
-def _costs(subs: Sequence[Subproblem], points: Sequence[np.ndarray]) -> np.ndarray:
-    """The objectives at some points each, (p, m), in the shape (clients, p)."""
-    found = np.full((len(subs), len(points[0]) if subs else 1), np.nan)
-    clients = [sub.client for sub in subs]
-    found[[one.is_server for one in clients]] = 0.0
-    here = [at for at, one in enumerate(clients) if not (one.is_server or one.is_remote)]
-    with np.errstate(all="ignore"):
-        found[here] = values([subs[at].lowered for at in here], [points[at] for at in here])
-    is_known = np.isfinite(found)
-    left = [at for at in here if not is_known[at].all()]
-    if left:
-        with undisturbed([v for at in left for v in clients[at].given.variables]):
-            for at in left:
-                for nth in np.flatnonzero(~is_known[at]):
-                    found[at, nth] = clients[at].cost_at(subs[at].spread(points[at][nth]))
-    return found
-
-
-def client_cost(sub: Subproblem, point: np.ndarray) -> float:
-    """One client's objective, as minimised, at its point."""
-    with undisturbed(sub.client.given.variables):
-        return sub.client.cost_at(sub.spread(point))
+    return objectives(subs, [whole[:, compiled.columns[sub.name]] for sub in subs]).T

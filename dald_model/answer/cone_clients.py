@@ -14,11 +14,11 @@ from functools import cached_property
 import cvxpy as cp
 import numpy as np
 
-from dald_model.answer.claim import client_cost
 from dald_model.answer.holding import held_cut, known_cut
 from dald_model.answer.rescaling import Solved, minimise
 from dald_model.compile.form import ConeProgram, Form
 from dald_model.compile.measures import Measure
+from dald_model.compile.objectives import objective
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.exact.lower_bound import Cut, bounded
 from dald_model.solvers.exact.semismooth_newton import SemismoothNewton
@@ -216,7 +216,7 @@ class ConeClient:
             )
             value, point = found.value, self._at + np.clip(found.point, -reach, reach)
             level = self._level if self._is_split else cost
-        fall = min(level - value, cost - client_cost(self._sub, point))
+        fall = min(level - value, cost - objective(self._sub, point))
         if not (np.isfinite(fall) and fall > 0):
             return 0.0, nothing
         return fall, point - self._at

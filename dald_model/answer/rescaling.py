@@ -12,7 +12,7 @@ where the centre :math:`\bar x` and the spread :math:`X` make z of the order of 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ import numpy as np
 
 from dald_model.compile.measures import Measure, measured
 from dald_model.declare.client import unique_variables
-from dald_model.values import evaluated, number, panics_as_errors, preserved
+from dald_model.values import evaluated, number, panics_as_errors, preserved, undisturbed
 
 ACCURATE = {
     "CLARABEL": {"tol_gap_abs": 1e-8, "tol_gap_rel": 1e-11, "tol_feas": 1e-9},
@@ -169,15 +169,6 @@ def _times(factor: float, value: Any) -> Any:
     if isinstance(value, list):
         return [_times(factor, one) for one in value]
     return None if value is None else factor * value
-
-
-@contextmanager
-def undisturbed(variables: Iterable[cp.Variable]) -> Iterator[None]:
-    """Set values of variables, which have their own back afterwards, and evaluate in silence."""
-    known = {v.id: v for v in variables}
-    with preserved(known.values()), np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        yield
 
 
 def cost_at(expression: cp.Expression, values: Mapping[int, np.ndarray]) -> float:

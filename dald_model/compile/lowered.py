@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Hashable, Sequence
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -114,23 +112,3 @@ class Lowered:
         rows = self.instantiator.program.rows
         stated = rows != REPEATED
         return self._template.duals(multipliers[stated], rows[stated])
-
-
-def values(clients: Sequence[Lowered | None], points: Sequence[np.ndarray]) -> np.ndarray:
-    """K clients' objectives at p points of shape (p, m) each, (k, p).
-
-    From the values of the expressions' affine pieces and so as accurate as these, of all clients of
-    one instantiator and size at once; NaN where not all of a client is known so.
-    """
-    found = np.full((len(clients), len(points[0]) if points else 1), math.nan)
-    together: dict[Hashable, list[tuple[int, Lowered]]] = {}
-    for at, one in enumerate(clients):
-        if one is not None and one.form.valued:
-            key = id(one.instantiator), points[at].shape
-            together.setdefault(key, []).append((at, one))
-    for alike in together.values():
-        places = [at for at, _ in alike]
-        maps = [one.maps for _, one in alike]
-        given = np.stack([points[at] for at in places])
-        found[places] = alike[0][1].instantiator.values(maps, given)
-    return found

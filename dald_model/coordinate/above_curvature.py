@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
+from dald_model.compile.objectives import objective
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.state import State
-from dald_model.values import preserved
 
 MARGIN = 3.0
 """How many times the curvature the penalty :math:`2 \\rho^2` is at least. Hong, Luo and Razaviyayn
@@ -131,11 +131,5 @@ def _curvatures(sub: Subproblem, here: np.ndarray) -> np.ndarray:
 def _second(sub: Subproblem, middle: np.ndarray, way: np.ndarray) -> float:
     """The second difference of a client's objective, f(x + d) + f(x - d) - 2 f(x)."""
     points = (middle + way, middle - way, middle)
-    ahead, behind, here = (cost_at(sub, point) for point in points)
+    ahead, behind, here = (objective(sub, point) for point in points)
     return ahead + behind - 2 * here
-
-
-def cost_at(sub: Subproblem, point: np.ndarray) -> float:
-    """A client's objective at a point; the user's variables keep their values."""
-    with preserved(sub.client.given.variables), np.errstate(all="ignore"):
-        return sub.client.cost_at(sub.spread(point))

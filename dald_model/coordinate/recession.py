@@ -10,7 +10,6 @@ have to confirm the direction far along it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
@@ -18,12 +17,12 @@ import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import LINEAR, ConeProgram, cone_height
-from dald_model.compile.lowered import values
+from dald_model.compile.objectives import objectives
 from dald_model.coordinate.certificates import Joint
 from dald_model.coordinate.scaling.units import Units
 from dald_model.coordinate.status import Status, Termination
 from dald_model.solvers.exact.attainment import descent
-from dald_model.values import holding, is_inside, preserved
+from dald_model.values import holding, is_inside
 
 DECADES = 6
 """So many times ten the steps grow along the direction: a direction that is wrong by the eight
@@ -162,7 +161,8 @@ def _follow(
     far = max(1 / slow, float(far / long))
     steps = np.array([0.0, *(far * 10.0**decade for decade in range(DECADES + 1))])
     along = [{n: points[n] + step * part for n, part in direction.items()} for step in steps]
-    found = np.array([_costs(compiled, at) for at in along])
+    paths = [np.array([at[name] for at in along]) for name in compiled]
+    found = objectives(list(compiled.values()), paths).T
     # The first may be outside of a domain, where expressions have values that mean nothing
     first = next((k for k, at in enumerate(along) if _is_inside(compiled, at)), len(along))
     found, steps = found[first:], steps[first:]
@@ -193,21 +193,6 @@ def _is_inside(compiled: Decomposition, points: Points) -> bool:
             if not is_inside(rules):
                 return False
     return True
-
-
-def _costs(compiled: Decomposition, points: Points) -> np.ndarray:
-    """The objectives that the clients minimise, from their expressions; NaN outside the domain."""
-    subs = list(compiled.values())
-    with np.errstate(all="ignore"):
-        at = [points[sub.name][None] for sub in subs]
-        found = values([sub.lowered for sub in subs], at)[:, 0]
-        for nth, sub in enumerate(subs):
-            if sub.client.is_server:
-                found[nth] = 0.0
-            elif not math.isfinite(found[nth]):
-                with preserved(sub.client.given.variables):
-                    found[nth] = sub.client.cost_at(sub.spread(points[sub.name]))
-    return found
 
 
 def _said(compiled: Decomposition, direction: Points, units: Points, *, is_unbounded: bool) -> str:

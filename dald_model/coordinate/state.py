@@ -289,7 +289,7 @@ def _entries(lengths: np.ndarray, chosen: np.ndarray) -> np.ndarray:
 
 
 def residuals(state: State) -> Residuals:
-    r"""The residuals of the current iterate, (A1-7), (A1-8), (A2-6), (A2-7), see :class:`Residuals`.
+    r"""The residuals of the current iterate, (A1-7), (A1-8), (A2-6), (A2-7): :class:`Residuals`.
 
     In units of the edges' lengths X and slopes M they are the largest :math:`|\mathcal C_r| / X_r`,
     and the larger of :math:`|\mathcal D_r| / X_r` and :math:`s_r / M_r` with the violation

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from clarabel import DefaultSolver
+from clarabel import DefaultSolver  # pyright: ignore[reportAttributeAccessIssue]
 
 from dald_model.compile.form import ConeProgram
 from dald_model.compile.subproblem import Subproblem

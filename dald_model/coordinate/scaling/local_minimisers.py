@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
-from dald_model.compile.lowered import values
+from dald_model.compile.objectives import objectives
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.scaling.curvature import (
     Curvature,
@@ -46,7 +46,6 @@ from dald_model.engines.batches import Batch
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.solvers.base import FOUND, Turn
 from dald_model.solvers.exact.balance import balance
-from dald_model.values import preserved
 
 WEAK = 1e-4
 """Weight of the proximal term beside a curvature of one: it moves a minimiser by a ten-thousandth
@@ -386,8 +385,8 @@ class LocalSearch:
         Where the fall is not known they are those that moved from where they were ``before``.
         """
         subs, parts = [self._subs[n] for n in names], [self._compiled.columns[n] for n in names]
-        here = _costs(subs, [self._points[part] for part in parts])
-        base = _costs(subs, [self._base[part] for part in parts])
+        at = [np.stack([self._points[part], self._base[part]]) for part in parts]
+        here, base = objectives(subs, at).T
         with np.errstate(all="ignore"):
             apart = sides_of(self._compiled, self._points) - sides_of(self._compiled, self._base)
             energy = share * np.nan_to_num(self._penalties * apart, nan=np.inf) ** 2
@@ -489,14 +488,3 @@ def _is_resolved(sides: np.ndarray, held: np.ndarray) -> bool:
     """Whether minimisers are farther apart than the proximal term moved them."""
     apart, moved = np.abs(sides[0] - sides[1]), np.abs(sides - held)
     return bool(np.nanmax(apart, initial=0.0) > BIASED * np.nanmax(moved, initial=0.0))
-
-
-def _costs(subs: list[Subproblem], points: list[np.ndarray]) -> np.ndarray:
-    """The clients' objectives at their points, (k,); NaN where they have no value."""
-    with np.errstate(all="ignore"):
-        found = values([sub.lowered for sub in subs], [point[None] for point in points])[:, 0]
-        for at, sub in enumerate(subs):
-            if np.isnan(found[at]) and not np.isnan(points[at]).any():
-                with preserved(sub.client.given.variables):
-                    found[at] = sub.client.cost_at(sub.spread(points[at]))
-    return found

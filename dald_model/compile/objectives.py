@@ -1,0 +1,60 @@
+"""Values of the clients' objectives at given points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+
+from dald_model.compile.lowered import Lowered
+from dald_model.compile.subproblem import Subproblem
+from dald_model.values import undisturbed
+
+
+def objectives(subs: Sequence[Subproblem], points: Sequence[np.ndarray]) -> np.ndarray:
+    """The clients' objectives, as minimised, at some points each, (p, m): shape (clients, p).
+
+    From the affine pieces of the user's expressions, for all alike clients at once, or by cvxpy.
+    A server has 0. NaN outside of the domain, and for a client whose objective is at a site.
+    """
+    found = np.full((len(subs), len(points[0]) if subs else 1), np.nan)
+    clients = [sub.client for sub in subs]
+    found[[one.is_server for one in clients]] = 0.0
+    here = [at for at, one in enumerate(clients) if not (one.is_server or one.is_remote)]
+    with np.errstate(all="ignore"):
+        found[here] = _by_pieces([subs[at].lowered for at in here], [points[at] for at in here])
+    is_known = np.isfinite(found)
+    left = [at for at in here if not is_known[at].all()]
+    if left:
+        with undisturbed([v for at in left for v in clients[at].given.variables]):
+            for at in left:
+                for nth in np.flatnonzero(~is_known[at]):
+                    found[at, nth] = clients[at].cost_at(subs[at].spread(points[at][nth]))
+    return found
+
+
+def objective(sub: Subproblem, point: np.ndarray) -> float:
+    """One client's objective, as minimised, at its point, by cvxpy."""
+    with undisturbed(sub.client.given.variables):
+        return sub.client.cost_at(sub.spread(point))
+
+
+def _by_pieces(clients: Sequence[Lowered | None], points: Sequence[np.ndarray]) -> np.ndarray:
+    """K clients' objectives at p points of shape (p, m) each, (k, p).
+
+    From the values of the expressions' affine pieces and so as accurate as these, of all clients of
+    one instantiator and size at once; NaN where not all of a client is known so.
+    """
+    found = np.full((len(clients), len(points[0]) if points else 1), math.nan)
+    together: dict[Hashable, list[tuple[int, Lowered]]] = {}
+    for at, one in enumerate(clients):
+        if one is not None and one.form.valued:
+            key = id(one.instantiator), points[at].shape
+            together.setdefault(key, []).append((at, one))
+    for alike in together.values():
+        places = [at for at, _ in alike]
+        maps = [one.maps for _, one in alike]
+        given = np.stack([points[at] for at in places])
+        found[places] = alike[0][1].instantiator.values(maps, given)
+    return found
