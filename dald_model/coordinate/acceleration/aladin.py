@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -156,21 +155,17 @@ class AladinModel(SecantModel):
             model.hear(evaluation.points, self._slopes)
 
 
-class AladinRun:
+class AladinRun(Accelerator):
     """Sent models, and another accelerator for the rounds in which they have nothing to propose."""
 
     def __init__(self, sent: AladinModel, otherwise: Accelerator) -> None:
         self._sent, self._otherwise, self._left = sent, otherwise, TRIALS
+        self.recalled = otherwise.recalled
 
     @property
     def learnt(self) -> ModelState | None:
         """See :class:`Accelerator`: what would be learned without Hessians."""
         return self._otherwise.learnt
-
-    @property
-    def recalled(self) -> tuple[Hashable, ...]:
-        """See :class:`Accelerator`."""
-        return self._otherwise.recalled
 
     def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
         """See :class:`Accelerator`."""
@@ -189,8 +184,3 @@ class AladinRun:
             self._left -= 1
         else:
             self._otherwise.reject(name)
-
-    def accept(self, name: str) -> None:
-        """See :class:`Accelerator`."""
-        if name != self._sent.name:
-            self._otherwise.accept(name)

@@ -9,6 +9,7 @@ import numpy as np
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.evaluation import (
     BYTES,
+    Accelerator,
     Evaluation,
     Opening,
     Proposal,
@@ -74,7 +75,7 @@ class Anderson:
         )
 
 
-class AndersonMixer:
+class AndersonMixer(Accelerator):
     """The differences of the last evaluations, and the inner products of their residuals.
 
     With other penalties the map is another one, so a change of them empties the memory; so does a
@@ -82,9 +83,6 @@ class AndersonMixer:
     """
 
     name = "anderson"
-    learnt = None
-    recalled = ()
-    is_spent = False
 
     def __init__(self, memory: int, rho: np.ndarray, reduce: Reductions) -> None:
         size, self._reduce = rho.size, reduce
@@ -129,12 +127,6 @@ class AndersonMixer:
             return None
         mixed = np.tensordot(found / lengths, self._images[:held], 1)
         return Proposal(evaluation.after - mixed, self.name)
-
-    def reject(self, name: str) -> None:
-        """See :class:`Accelerator`: the next evaluation is as good to learn from."""
-
-    def accept(self, name: str) -> None:
-        """See :class:`Accelerator`."""
 
     @property
     def _held(self) -> int:

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 
 from dald_model.compile.form import ConeProgram
 from dald_model.coordinate.acceleration.cuts import Cuts, Rows
-from dald_model.coordinate.acceleration.evaluation import Evaluation, Proposal
+from dald_model.coordinate.acceleration.evaluation import Accelerator, Evaluation, Proposal
 from dald_model.coordinate.acceleration.master import Master
 from dald_model.solvers.exact.native import solved_once
 
@@ -62,7 +62,7 @@ class _Question(NamedTuple):
     heights: np.ndarray
 
 
-class BundleModel:
+class BundleModel(Accelerator):
     """The bounds of one run.
 
     Attributes
@@ -72,9 +72,6 @@ class BundleModel:
     """
 
     name = "bundle"
-    learnt = None
-    recalled = ()
-    is_spent = False
 
     def __init__(self, master: Master, heads: np.ndarray) -> None:
         self._coordinates, self._master, self._heads = master.coordinates, master, heads
@@ -144,12 +141,6 @@ class BundleModel:
         stays = moved < STAYS * np.linalg.norm(self._missed)
         self._stuck = self._stuck + 1 if stays else 0
         return (min(2.0 ** max(self._stuck - STUCK, 0), STEEPEST) - 1) * self._missed
-
-    def reject(self, name: str) -> None:
-        """See :class:`Accelerator`: bounds hold wherever they were found."""
-
-    def accept(self, name: str) -> None:
-        """See :class:`Accelerator`."""
 
     def _solved(self, rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
         """The optimal z, all groups' s, the shares of rows, and the prices of R.

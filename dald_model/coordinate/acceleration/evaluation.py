@@ -135,64 +135,37 @@ class Opening(NamedTuple):
     reduce: Reductions = LOCAL
 
 
-class Accelerator(Protocol):
+class Accelerator:
     """Proposer of points in one run.
-
-    Attributes
-    ----------
-    learnt : ModelState or None
-        Its models of the clients, for a run that continues this one.
-    recalled : tuple
-        The clients that it had models of at its beginning.
-    """
-
-    @property
-    def learnt(self) -> ModelState | None:
-        """See the class."""
-        ...
-
-    @property
-    def recalled(self) -> tuple[Hashable, ...]:
-        """See the class."""
-        ...
-
-    def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
-        """Learn from an evaluation; ``rho`` are the penalties of the next."""
-        ...
-
-    def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
-        """A point in place of the image of an evaluation, or None."""
-        ...
-
-    def reject(self, name: str) -> None:
-        """A proposal of this name led nowhere and was taken back."""
-        ...
-
-    def accept(self, name: str) -> None:
-        """A proposal of this name was progress."""
-        ...
-
-
-class Member(Accelerator, Protocol):
-    """One of several accelerators of a run.
 
     Attributes
     ----------
     name : str
         Of its proposals.
+    recalled : tuple
+        The clients that it had models of at its beginning.
     is_spent : bool
         Whether it will have no proposals for now, so that its turn may end.
     """
 
-    @property
-    def name(self) -> str:
-        """See the class."""
-        ...
+    name = ""
+    recalled: tuple[Hashable, ...] = ()
+    is_spent = False
 
     @property
-    def is_spent(self) -> bool:
-        """See the class."""
-        ...
+    def learnt(self) -> ModelState | None:
+        """Its models of the clients, for a run that continues this one; None without."""
+        return None
+
+    def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
+        """Learn from an evaluation; ``rho`` are the penalties of the next."""
+
+    def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
+        """A point in place of the image of an evaluation, or None."""
+        raise NotImplementedError
+
+    def reject(self, name: str) -> None:
+        """Hear that a proposal of this name led nowhere and was taken back."""
 
 
 class Acceleration(Protocol):

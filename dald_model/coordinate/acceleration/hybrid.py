@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,7 +15,6 @@ from dald_model.coordinate.acceleration.evaluation import (
     BYTES,
     Accelerator,
     Evaluation,
-    Member,
     Opening,
     Proposal,
 )
@@ -80,7 +79,7 @@ class Hybrid:
         if not self._learns(compiled):
             return mixer
         secant = SecantModel(opening)
-        ways: list[tuple[Member, ...]] = [(secant, mixer)]
+        ways: list[tuple[Accelerator, ...]] = [(secant, mixer)]
         first = 0
         size, agreed = secant.coordinates.size, secant.master.agreed.weight.size
         is_narrow = self._takes(sizes) or _is_within(sizes, LATER, WORK)
@@ -137,7 +136,7 @@ def _has_kinks(compiled: Decomposition) -> bool:
     return 2 * sum(is_angular(compiled[name]) for name in clients) > len(clients)
 
 
-class Sure:
+class Sure(Accelerator):
     """The proposals of learned models that will leave next to nothing, if they are right again.
 
     On the piece of a polyhedron, or of a quadratic with kinks, where all clients answer at last,
@@ -146,15 +145,9 @@ class Sure:
     """
 
     name = "sure"
-    learnt: ModelState | None = None
-    recalled: tuple[Hashable, ...] = ()
-    is_spent = False
 
     def __init__(self, secant: SecantModel) -> None:
         self._secant = secant
-
-    def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
-        """See :class:`Accelerator`: the models observe by themselves."""
 
     def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
         """See :class:`Accelerator`."""
@@ -165,14 +158,8 @@ class Sure:
             return None
         return found._replace(name=self.name)
 
-    def reject(self, name: str) -> None:
-        """See :class:`Accelerator`."""
 
-    def accept(self, name: str) -> None:
-        """See :class:`Accelerator`."""
-
-
-class Portfolio:
+class Portfolio(Accelerator):
     """Ways to propose points, of which one has its turn.
 
     A way is a tuple of accelerators, of which the first that has a proposal makes it. All learn
@@ -181,14 +168,15 @@ class Portfolio:
 
     Parameters
     ----------
-    ways : sequence of tuple of Member
+    ways : sequence of tuple of Accelerator
     first : int
         Which way has the first turn.
     """
 
-    def __init__(self, ways: Sequence[tuple[Member, ...]], first: int) -> None:
+    def __init__(self, ways: Sequence[tuple[Accelerator, ...]], first: int) -> None:
         self._ways, self._turn = ways, first
         self._all = list(dict.fromkeys(one for way in ways for one in way))
+        self.recalled = next((one.recalled for one in self._all if one.recalled), ())
         self._rates = np.full(len(ways), PROMISE)
         self._rounds = 0
         self._begun: Evaluation | None = None
@@ -198,11 +186,6 @@ class Portfolio:
     def learnt(self) -> ModelState | None:
         """See :class:`Accelerator`."""
         return next((one.learnt for one in self._all if one.learnt is not None), None)
-
-    @property
-    def recalled(self) -> tuple[Hashable, ...]:
-        """See :class:`Accelerator`."""
-        return next((one.recalled for one in self._all if one.recalled), ())
 
     def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
         """See :class:`Accelerator`."""
@@ -244,9 +227,3 @@ class Portfolio:
         for one in self._all:
             if one.name == name:
                 one.reject(name)
-
-    def accept(self, name: str) -> None:
-        """See :class:`Accelerator`: the accelerator of this name is told."""
-        for one in self._all:
-            if one.name == name:
-                one.accept(name)

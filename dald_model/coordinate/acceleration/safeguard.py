@@ -162,8 +162,6 @@ class Safeguard:
         if self._rho is not rho:
             self._rho, self._least = rho, kept
         if size < PROGRESS * self._least or self._loops == 0:
-            if self.origin:
-                self._accelerator.accept(self.origin)
             self._kept, self._loops, self._least = evaluation, 0, min(size, self._least)
             self._state = None if state.channels is None else state.snapshot()
         else:

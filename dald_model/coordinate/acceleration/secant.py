@@ -12,6 +12,7 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.coordinates import Coordinates, Group
 from dald_model.coordinate.acceleration.evaluation import (
     BYTES,
+    Accelerator,
     Evaluation,
     Opening,
     Proposal,
@@ -117,7 +118,7 @@ class Secant:
         return int(self.sizes(compiled).max(initial=0))
 
 
-class SecantModel:
+class SecantModel(Accelerator):
     """The models of one run, which may begin with what an earlier one ``learnt``.
 
     Attributes
@@ -131,7 +132,6 @@ class SecantModel:
     """
 
     name = "secant"
-    is_spent = False
 
     def __init__(self, opening: Opening) -> None:
         compiled, self._heads, rho, off, learnt, _ = opening
@@ -199,9 +199,6 @@ class SecantModel:
     def reject(self, name: str) -> None:
         """See :class:`Accelerator`: pause."""
         self._rest = PAUSE
-
-    def accept(self, name: str) -> None:
-        """See :class:`Accelerator`."""
 
 
 def _first(group: Group) -> np.ndarray:

@@ -384,6 +384,8 @@ class LocalSearch:
 
         Where the fall is not known they are those that moved from where they were ``before``.
         """
+        if not names:
+            return []
         subs, parts = [self._subs[n] for n in names], [self._compiled.columns[n] for n in names]
         at = [np.stack([self._points[part], self._base[part]]) for part in parts]
         here, base = objectives(subs, at).T

@@ -17,17 +17,20 @@ import pytest
 
 import dald_model as dm
 from dald_model.coordinate.acceleration import safeguard
-from dald_model.coordinate.acceleration.evaluation import Evaluation, Opening, Proposal, length
+from dald_model.coordinate.acceleration.evaluation import (
+    Accelerator,
+    Evaluation,
+    Opening,
+    Proposal,
+    length,
+)
 from dald_model.coordinate.acceleration.safeguard import Safeguard
 
 ROUNDS = 600
 
 
-class Proposer:
+class Proposer(Accelerator):
     """Proposes nothing; what all of this file have in common."""
-
-    learnt = None
-    recalled = ()
 
     def open(self, opening: Opening) -> Proposer:
         return self
@@ -41,17 +44,8 @@ class Proposer:
     def added(self, compiled: Any) -> int:
         return 0
 
-    def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
-        pass
-
     def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
         return None
-
-    def reject(self, name: str) -> None:
-        pass
-
-    def accept(self, name: str) -> None:
-        pass
 
 
 class Staller(Proposer):
