@@ -9,7 +9,6 @@ if __name__ == "solvers":
 from dald_model.solvers.exact.active_set import ActiveSet
 from dald_model.solvers.registry import NAMED, Choice
 from dald_model.solvers.exact.average import Average
-from dald_model.solvers.exact.bfgs import BFGS
 from dald_model.solvers.base import Answers, Encoding, Multipliers, Session, Solver, Turn
 from dald_model.solvers.exact.conic import Conic
 from dald_model.solvers.exact.direct import Direct
@@ -24,7 +23,6 @@ from dald_model.solvers.arrays.smooth import Smooth
 from dald_model.solvers.exact.quadratic_step import Step, StepMethod
 
 __all__ = [
-    "BFGS",
     "NAMED",
     "ActiveSet",
     "Answers",

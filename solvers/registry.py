@@ -14,7 +14,6 @@ from dald_model.errors import OptionError
 from dald_model.solvers.base import Answers, Session, Solver, Turn
 from dald_model.solvers.exact.active_set import ActiveSet
 from dald_model.solvers.exact.average import Average
-from dald_model.solvers.exact.bfgs import BFGS
 from dald_model.solvers.exact.cholesky import Factor
 from dald_model.solvers.exact.conic import Conic
 from dald_model.solvers.exact.direct import Direct, Newton
@@ -108,13 +107,13 @@ AT_NEIGHBOUR = AtNeighbour()
 NONLINEAR = Nonlinear()
 MEMBERS = ("name", "batches", "is_exact", "refuses", "open")
 """What a solver of the user's own must have, see :class:`dald_model.solvers.base.Solver`."""
-NAMED: dict[str, Solver] = {solver.name: solver for solver in (*ORDER[:-1], NONLINEAR, BFGS())}
+NAMED: dict[str, Solver] = {solver.name: solver for solver in (*ORDER[:-1], NONLINEAR)}
 NAMED["reference"] = ORDER[-1]
 """What ``solve(solver=...)`` takes besides the names of cvxpy's solvers."""
 
 RENAMED: dict[str, str] = {
     **dict.fromkeys(("kinks", "proximal", "dual_proximal", "shrink"), "semismooth"),
-    "sharing": "auto",
+    **dict.fromkeys(("BFGS", "sharing"), "auto"),
     "polyhedral": "conic",
 }
 """What solvers were called before others took what they did."""

@@ -130,7 +130,7 @@ def test_a_server_that_sees_maps_solves_its_normal_equations() -> None:
 
 
 def test_every_name_is_tested_below() -> None:
-    elsewhere = {"BFGS", "nonlinear"}  # tests/solvers, tests/nonconvex
+    elsewhere = {"nonlinear"}  # tests/solvers, tests/nonconvex
     assert set(TAKEN) | elsewhere | {"average", "conic", "reference"} == set(NAMED)
 
 

@@ -129,7 +129,7 @@ def turns(sub: Subproblem) -> list[Turn]:
 
 
 CHOSEN = [name for name, solver in NAMED.items() if solver in ORDER]
-"""What "auto" chooses from: others, such as BFGS, have an accuracy of their own."""
+"""What "auto" chooses from: others have an accuracy of their own."""
 PAIRS = [
     (solver, problem)
     for problem in PROBLEMS
