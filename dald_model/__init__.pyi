@@ -60,7 +60,7 @@ from dald_model.site import Site
 from dald_model.schedule.round_state import Moment
 from dald_model.schedule.network import HierarchicalNetwork
 from dald_model.schedule.changes import Change, Dropout, LossyLinks, Stragglers
-from dald_model.schedule.unanswered import Unanswered
+from dald_model.schedule.changes import Unanswered
 from dald_model.coordinate.acceleration.aladin import ALADIN
 from dald_model.coordinate.acceleration.anderson import Anderson
 from dald_model.coordinate.acceleration.hybrid import Hybrid

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,29 +18,50 @@ Chooser = Callable[[Moment, np.random.Generator], Iterable[Hashable]]
 """A user's function: the clients of the next inner loop, in any order."""
 
 
-class Strategy(Protocol):
+class Strategy:
     """The choice of the clients of an inner loop.
 
-    ``label`` is what tables call it and ``known`` what is known of its convergence; ``per_loop``
-    is how many clients an inner loop solves, about, and None where it solves them all.
+    ``name`` and ``label`` are what tables call it, and ``known`` is what is known of its
+    convergence; ``per_loop`` is how many clients an inner loop solves, about, and None where it
+    solves them all.
     """
 
-    @property
-    def label(self) -> str: ...  # noqa: D102 - see the class
+    name: ClassVar[str]
+    known: ClassVar[str]
 
     @property
-    def known(self) -> str: ...  # noqa: D102 - see the class
+    def label(self) -> str:
+        """See the class."""
+        return self.name
 
     @property
-    def per_loop(self) -> int | None: ...  # noqa: D102 - see the class
+    def per_loop(self) -> int | None:
+        """See the class."""
+        return None
 
     def check(self, network: HierarchicalNetwork) -> None:
         """Refuse names that the network does not have."""
-        ...
 
     def stages(self, network: HierarchicalNetwork, moment: Moment) -> Levels:
         """The stages of one inner loop: clients of a stage are solved side by side."""
-        ...
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class _Counted(Strategy):
+    """So many clients an inner loop."""
+
+    k: int
+
+    @property
+    def label(self) -> str:
+        """See :class:`Strategy`."""
+        return f"{self.name} {self.k}"
+
+    @property
+    def per_loop(self) -> int | None:
+        """See :class:`Strategy`."""
+        return self.k
 
 
 KNOWN_OF_ALL = (
@@ -52,15 +73,10 @@ KNOWN_OF_ALL = (
 
 
 @dataclass(frozen=True)
-class Everybody:
+class Everybody(Strategy):
     """Full cycle: every client in each inner loop, in the order of the network."""
 
-    label: str = "full cycle"
-    per_loop: None = None
-    known: str = field(default=KNOWN_OF_ALL, repr=False)  # else `help(dm.Sequence)` begins with it
-
-    def check(self, network: HierarchicalNetwork) -> None:
-        """See :class:`Strategy`."""
+    name, known = "full cycle", KNOWN_OF_ALL
 
     def stages(self, network: HierarchicalNetwork, moment: Moment) -> Levels:
         """See :class:`Strategy`."""
@@ -68,20 +84,16 @@ class Everybody:
 
 
 @dataclass(frozen=True)
-class Jacobi:
+class Jacobi(Strategy):
     """Jacobi coordination: everybody at once, with the others' values of the round before."""
 
-    label: str = "Jacobi"
-    per_loop: None = None
-    known: str = (
+    name = "Jacobi"
+    known = (
         "the form of (60): for gradient steps that are short enough, as in DGD (57); exact "
         "minimisation side by side diverges where multipliers follow after few sweeps, by a factor "
         "of up to 2.41 a sweep (see dald_model.coordinate.convergence): take an order, or inner "
         "loops that end by a tolerance"
     )
-
-    def check(self, network: HierarchicalNetwork) -> None:
-        """See :class:`Strategy`."""
 
     def stages(self, network: HierarchicalNetwork, moment: Moment) -> Levels:
         """See :class:`Strategy`."""
@@ -89,7 +101,7 @@ class Jacobi:
 
 
 @dataclass(frozen=True)
-class Participation:
+class Participation(Strategy):
     """Partial participation: ``k`` clients drawn with equal probability, and every server.
 
     A client that does not take part stays out until it is drawn again: no full cycle closes an
@@ -100,8 +112,9 @@ class Participation:
     k: int
     seed: int
     at_once: bool = False
-    per_loop: None = None
-    known: str = (
+
+    name = "participating"
+    known = (
         "all clients are drawn with the same positive probability (Remark 1); with a server and "
         "multipliers it is ADMM with random activation, which converges almost surely to the "
         "optimum (Wei and Ozdaglar 2013), without them a stochastic method, which does not at a "
@@ -114,9 +127,6 @@ class Participation:
         """See :class:`Strategy`."""
         return f"{self.k} participating"
 
-    def check(self, network: HierarchicalNetwork) -> None:
-        """See :class:`Strategy`."""
-
     def stages(self, network: HierarchicalNetwork, moment: Moment) -> Levels:
         """See :class:`Strategy`."""
         names = [name for name in moment.live if name not in moment.servers]
@@ -127,12 +137,14 @@ class Participation:
 
 
 @dataclass(frozen=True)
-class Given:
+class Given(Strategy):
     """Partial cycle: given subsets in turn, the first in the first inner loop."""
 
     subsets: tuple[tuple[Hashable, ...], ...]
     where: str = "partial"
-    known: str = (
+
+    name = "partial"
+    known = (
         "who stands in no subset is solved only by the full cycle that closes an outer loop, so "
         "Theorem 1 holds as soon as the subsets together are everybody (Remark 1)"
     )
@@ -158,29 +170,17 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Random:
+class Random(_Counted):
     """Partial cycle: ``k`` clients drawn with equal probability."""
 
-    k: int
     seed: int
-    known: str = (
+
+    name = "random"
+    known = (
         "all clients are drawn with the same positive probability, so each is solved infinitely "
         "often with probability 1, which is what Remark 1 asks; the inner loop is then randomised "
         "block descent, which converges almost surely (Razaviyayn, Hong and Luo 2013)"
     )
-
-    @property
-    def label(self) -> str:
-        """See :class:`Strategy`."""
-        return f"random {self.k}"
-
-    @property
-    def per_loop(self) -> int:
-        """See :class:`Strategy`."""
-        return self.k
-
-    def check(self, network: HierarchicalNetwork) -> None:
-        """See :class:`Strategy`."""
 
     def stages(self, network: HierarchicalNetwork, moment: Moment) -> Levels:
         """See :class:`Strategy`."""
@@ -190,29 +190,17 @@ class Random:
 
 
 @dataclass(frozen=True)
-class EssentiallyCyclic:
+class EssentiallyCyclic(_Counted):
     """Partial cycle: ``k`` clients a loop, dealt from a pack that is shuffled when it is empty."""
 
-    k: int
     seed: int
-    known: str = (
+
+    name = "essentially cyclic"
+    known = (
         "with T = ceil(n/k) everybody is solved at least once in any 2T - 1 loops: the essentially "
         "cyclic rule, under which block descent converges surely, not only with probability 1 "
         "(Tseng 2001)"
     )
-
-    @property
-    def label(self) -> str:
-        """See :class:`Strategy`."""
-        return f"essentially cyclic {self.k}"
-
-    @property
-    def per_loop(self) -> int:
-        """See :class:`Strategy`."""
-        return self.k
-
-    def check(self, network: HierarchicalNetwork) -> None:
-        """See :class:`Strategy`."""
 
     def stages(self, network: HierarchicalNetwork, moment: Moment) -> Levels:
         """See :class:`Strategy`."""
@@ -224,28 +212,15 @@ class EssentiallyCyclic:
 
 
 @dataclass(frozen=True)
-class Greedy:
+class Greedy(_Counted):
     """Partial cycle: the ``k`` clients whose neighbours have moved most since their turn."""
 
-    k: int
-    known: str = (
+    name = "greedy"
+    known = (
         "everybody is considered in each loop (Remark 1), those with the largest residual are "
         "taken; of smooth strongly convex clients the largest residual alone converges linearly "
         "(Nutini et al. 2015), else the closing full cycles are what is known to help"
     )
-
-    @property
-    def label(self) -> str:
-        """See :class:`Strategy`."""
-        return f"greedy {self.k}"
-
-    @property
-    def per_loop(self) -> int:
-        """See :class:`Strategy`."""
-        return self.k
-
-    def check(self, network: HierarchicalNetwork) -> None:
-        """See :class:`Strategy`."""
 
     def stages(self, network: HierarchicalNetwork, moment: Moment) -> Levels:
         """See :class:`Strategy`."""
@@ -254,16 +229,24 @@ class Greedy:
 
 
 @dataclass(frozen=True)
-class Custom:
+class Custom(Strategy):
     """Partial cycle: clients chosen by a user's function."""
 
     choose: Chooser
-    label: str
+    called: str
     seed: int
-    per_loop: int = 1
-    known: str = field(
-        default="checked by draws: everybody is considered with equal probability (Remark 1)"
-    )
+
+    known = "checked by draws: everybody is considered with equal probability (Remark 1)"
+
+    @property
+    def label(self) -> str:
+        """See :class:`Strategy`."""
+        return self.called
+
+    @property
+    def per_loop(self) -> int:
+        """See :class:`Strategy`: one at least."""
+        return 1
 
     def check(self, network: HierarchicalNetwork) -> None:
         """See :class:`Strategy`; also that everybody is considered alike."""
