@@ -67,6 +67,11 @@ class Curvature:
     is_known: bool
 
     @classmethod
+    def unknown(cls, size: int) -> Curvature:
+        """That of which nothing is known."""
+        return cls(np.zeros(size), 1.0, *np.zeros((4, size)), is_known=False)
+
+    @classmethod
     def secant(cls, diagonal: np.ndarray, kinks: np.ndarray) -> Curvature:
         """That of which nothing else is known than a secant tells."""
         return cls(diagonal, 1.0, kinks, kinks, *np.zeros((2, kinks.size)), is_known=True)
@@ -78,34 +83,75 @@ def curvature(sub: Subproblem, at: np.ndarray | None = None) -> Curvature:
     It is unknown where the form has not the whole objective, and where neither point is inside of
     the objective's domain.
     """
-    form, start = sub.form, np.zeros(sub.size)
-    if form is None or not form.valued:
-        return Curvature(start, 1.0, *np.zeros((4, sub.size)), is_known=False)
-    if sp.issparse(form.quadratic.root) and not form.smooth:
-        return _of_root(form)
-    hessian, gradient = form.quadratic.full, form.quadratic.linear
-    if is_bent(sub):
-        terms = Terms([form.smooth], sub.size)
-        points = [terms.inner()[0]] if at is None else [at, terms.inner()[0]]
-        inside = [(point, each) for point in points if (each := _bends(terms, point))]
-        if not inside:
-            return Curvature(start, 1.0, *np.zeros((4, sub.size)), is_known=False)
-        start, (bent, slopes) = inside[0]
-        gradient = gradient + hessian @ start + slopes
-        hessian = hessian + bent
-    diagonal, (sharp, elsewhere) = np.maximum(np.diag(hessian), 0.0), steepness(form)
-    diagonal[np.abs(gradient) > BEYOND * diagonal] = 0.0
-    live = diagonal > 0
-    root = np.sqrt(diagonal[live])
-    scaled = hessian[np.ix_(live, live)] / np.outer(root, root)
-    answer = start.copy()
-    if live.any():
-        ridged = scaled + FLOOR * np.eye(root.size)
-        answer[live] -= np.linalg.solve(ridged, gradient[live] / root) / root
-    spread = _spread(scaled) if sub.size <= EXACT else 1.0
-    # A weight on |x_k| alone keeps at zero what does not slope by more.
-    is_known = not (elsewhere[~live].any() or (np.abs(gradient) > sharp)[~live].any())
-    return Curvature(diagonal, spread, sharp, elsewhere, answer, gradient, is_known)
+    return curvatures([sub], [at])[0]
+
+
+def curvatures(subs: Sequence[Subproblem], at: Sequence[np.ndarray | None]) -> list[Curvature]:
+    """The same of many clients, each at a point of its own; those of one shape together."""
+    alike: dict[Hashable, list[int]] = {}
+    for place, sub in enumerate(subs):
+        alike.setdefault(_shape(sub) or place, []).append(place)
+    found: dict[int, Curvature] = {}
+    for places in alike.values():
+        for first in range(0, len(places), TOGETHER):
+            mine = places[first : first + TOGETHER]
+            points = [at[i] for i in mine]
+            found |= zip(mine, _of_shape([subs[i] for i in mine], points), strict=True)
+    return [found[place] for place in range(len(subs))]
+
+
+def _shape(sub: Subproblem) -> Hashable:
+    """The same for clients whose curvatures may be computed together; None of one by itself."""
+    form = sub.form
+    if form is None or not form.valued or sub.size > EXACT:
+        return None
+    terms = form.smooth
+    if any(sp.issparse(term.matrix) for term in terms):
+        return None
+    return sub.size, *((term.kind, term.width, term.matrix.shape) for term in terms)
+
+
+def _of_shape(subs: Sequence[Subproblem], at: Sequence[np.ndarray | None]) -> list[Curvature]:
+    """The curvatures of clients of one shape, or of one client."""
+    forms, size = (
+        [sub.form for sub in subs if sub.form is not None and sub.form.valued],
+        subs[0].size,
+    )
+    if not forms:
+        return [Curvature.unknown(size)]
+    if size > EXACT and sp.issparse(forms[0].quadratic.root) and not forms[0].smooth:
+        return [_of_root(forms[0])]
+    starts, is_inside = np.zeros((len(forms), size)), np.ones(len(forms), dtype=bool)
+    hessians = np.stack([form.quadratic.full for form in forms])
+    gradients = np.stack([form.quadratic.linear for form in forms])
+    if forms[0].smooth:
+        terms = Terms([list(form.smooth) for form in forms], size)
+        inner = terms.inner()
+        starts = np.stack([own if one is None else one for one, own in zip(at, inner, strict=True)])
+        bent, slopes, is_inside = _bends(terms, starts)
+        if not is_inside.all():
+            starts = np.where(is_inside[:, None], starts, inner)
+            bent, slopes, is_inside = _bends(terms, starts)
+        gradients += np.matmul(hessians, starts[:, :, None])[:, :, 0] + slopes
+        hessians = hessians + bent
+    diagonals = np.maximum(np.diagonal(hessians, axis1=1, axis2=2), 0.0)
+    diagonals = np.where(np.abs(gradients) > BEYOND * diagonals, 0.0, diagonals)
+    live = diagonals > 0
+    roots = np.sqrt(np.where(live, diagonals, 1.0))
+    scaled = np.where(live[:, :, None] & live[:, None, :], hessians, 0.0)
+    scaled /= roots[:, :, None] * roots[:, None, :]
+    right = np.where(live, gradients / roots, 0.0)[:, :, None]
+    answers = starts - np.linalg.solve(scaled + FLOOR * np.eye(size), right)[:, :, 0] / roots
+    spreads = _spreads(scaled) if size <= EXACT else np.ones(len(forms))
+    found = []
+    for i, form in enumerate(forms):
+        sharp, elsewhere = steepness(form)
+        # A weight on |x_k| alone keeps at zero what does not slope by more.
+        is_kept = (np.abs(gradients[i]) <= sharp) & (elsewhere == 0)
+        point = diagonals[i], float(spreads[i]), sharp, elsewhere, answers[i], gradients[i]
+        is_known = bool((live[i] | is_kept).all())
+        found.append(Curvature(*point, is_known) if is_inside[i] else Curvature.unknown(size))
+    return found
 
 
 def _of_root(form: Form) -> Curvature:
@@ -124,74 +170,6 @@ def _of_root(form: Form) -> Curvature:
     is_flat = diagonal == 0
     is_known = not (elsewhere[is_flat].any() or (np.abs(gradient) > sharp)[is_flat].any())
     return Curvature(diagonal, 1.0, sharp, elsewhere, answer, gradient, is_known)
-
-
-def curvatures(subs: Sequence[Subproblem], at: Sequence[np.ndarray | None]) -> list[Curvature]:
-    """The curvatures of many clients, each at a point of its own as :func:`curvature` takes it.
-
-    Those of one shape are computed together, as far as all their variables are curved.
-    """
-    found: list[Curvature | None] = [None] * len(subs)
-    alike: dict[Hashable, list[int]] = {}
-    for place, sub in enumerate(subs):
-        alike.setdefault(_shape(sub), []).append(place)
-    for shape, places in alike.items():
-        for first in range(0, len(places), TOGETHER) if shape and len(places) > 1 else ():
-            mine = places[first : first + TOGETHER]
-            together = _curvatures([subs[i] for i in mine], [at[i] for i in mine])
-            for i, one in zip(mine, together, strict=True):
-                found[i] = one
-    return [
-        curvature(sub, point) if one is None else one
-        for sub, point, one in zip(subs, at, found, strict=True)
-    ]
-
-
-def _shape(sub: Subproblem) -> Hashable:
-    """The same for clients whose curvatures may be computed together; None of one by itself."""
-    form = sub.form
-    if form is None or not form.valued or sub.size > EXACT or not is_defined_at_zero(sub):
-        return None
-    terms = form.smooth
-    if any(sp.issparse(term.matrix) for term in terms):
-        return None
-    return sub.size, *((term.kind, term.width, term.matrix.shape) for term in terms)
-
-
-def _curvatures(
-    subs: Sequence[Subproblem], at: Sequence[np.ndarray | None]
-) -> list[Curvature | None]:
-    """The same of clients of one shape; None of who has to be looked at by itself."""
-    forms = [sub.form for sub in subs if sub.form is not None]
-    size = subs[0].size
-    starts = np.zeros((len(forms), size))
-    hessians = np.stack([form.quadratic.full for form in forms])
-    gradients = np.stack([form.quadratic.linear for form in forms])
-    is_inside = np.ones(len(forms), dtype=bool)
-    if smooth := [list(form.smooth) for form in forms] if forms[0].smooth else []:
-        starts[:] = [np.zeros(size) if point is None else point for point in at]
-        terms = Terms(smooth, size)
-        bent, slopes = terms.hessians(None, starts), terms.gradients(None, starts)
-        is_inside = np.isfinite(terms.values(None, starts)) & np.isfinite(slopes).all(axis=1)
-        is_inside &= np.isfinite(bent).all(axis=(1, 2))
-        gradients += np.matmul(hessians, starts[:, :, None])[:, :, 0] + slopes
-        hessians = hessians + bent
-    diagonals = np.maximum(np.diagonal(hessians, axis1=1, axis2=2), 0.0)
-    is_whole = is_inside & ((diagonals > 0) & (np.abs(gradients) <= BEYOND * diagonals)).all(axis=1)
-    found: list[Curvature | None] = [None] * len(forms)
-    whole = np.flatnonzero(is_whole)
-    if not whole.size:
-        return found
-    diagonals, gradients = diagonals[whole], gradients[whole]
-    roots = np.sqrt(diagonals)
-    scaled = hessians[whole] / (roots[:, :, None] * roots[:, None, :])
-    moves = np.linalg.solve(scaled + FLOOR * np.eye(size), (gradients / roots)[:, :, None])[:, :, 0]
-    answers, spreads = starts[whole] - moves / roots, _spreads(scaled)
-    for i, place in enumerate(whole):
-        kinks = steepness(forms[place])
-        point = diagonals[i], float(spreads[i]), *kinks, answers[i], gradients[i]
-        found[place] = Curvature(*point, is_known=True)
-    return found
 
 
 def middle(sub: Subproblem) -> np.ndarray:
@@ -235,15 +213,19 @@ def is_defined_at_zero(sub: Subproblem) -> bool:
     return form is not None and not any(term.kind.is_positive for term in form.smooth)
 
 
-def _bends(terms: Terms, at: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Hessian and gradient at a point of the domain, if they are finite there.
+def _bends(terms: Terms, at: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Hessians and gradients at points (k, m), and which are finite: others are zero.
 
     Of log(x) at zero they are not; below zero they are numbers all the same, of no function.
     """
-    bent, slopes = terms.hessians(None, at[None])[0], terms.gradients(None, at[None])[0]
-    value = terms.values(None, at[None])
-    is_inside = all(np.isfinite(found).all() for found in (value, bent, slopes))
-    return (bent, slopes) if is_inside else None
+    bent, slopes = terms.hessians(None, at), terms.gradients(None, at)
+    is_inside = np.isfinite(terms.values(None, at)) & np.isfinite(slopes).all(axis=1)
+    is_inside &= np.isfinite(bent).all(axis=(1, 2))
+    bent, slopes = (
+        np.where(is_inside[:, None, None], bent, 0.0),
+        np.where(is_inside[:, None], slopes, 0.0),
+    )
+    return bent, slopes, is_inside
 
 
 def steepness(form: Form) -> tuple[np.ndarray, np.ndarray]:
@@ -290,14 +272,9 @@ def _rows_of(term: Term) -> Any:
     return sp.csr_array(matrix) if sp.issparse(matrix) and matrix.format != "csr" else matrix
 
 
-def _spread(scaled: np.ndarray) -> float:
-    """See :class:`Curvature`."""
-    return float(_spreads(scaled[None])[0]) if scaled.size else 1.0
-
-
 def _spreads(scaled: np.ndarray) -> np.ndarray:
-    """The same of k matrices, (k,)."""
+    """See :class:`Curvature`: of k matrices, (k,); one of what is not curved at all."""
     values = np.linalg.eigvalsh(scaled)
-    most = values[:, -1:]
-    least = np.where(values > ZERO * most, values, np.inf).min(axis=1)
-    return np.sqrt(np.maximum(least, FLOOR * most[:, 0]) * most[:, 0])
+    most = np.where(values[:, -1] > 0, values[:, -1], 1.0)
+    least = np.where(values > ZERO * most[:, None], values, np.inf).min(axis=1)
+    return np.sqrt(np.clip(least, FLOOR * most, most) * most)
