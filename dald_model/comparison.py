@@ -11,8 +11,7 @@ import networkx as nx
 import numpy as np
 
 from dald_model.algorithms.dald import DALD
-from dald_model.algorithms.disclosure import chosen_algorithm
-from dald_model.algorithms.interior_point import InteriorPoint
+from dald_model.algorithms.interior_point import InteriorPoint, chosen_algorithm
 from dald_model.algorithms.steps import MeasuresStep
 from dald_model.answer import plots
 from dald_model.answer.claim import Claim, split

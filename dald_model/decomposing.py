@@ -31,7 +31,7 @@ from dald_model.declare.owners import (
 from dald_model.declare.wording import short
 from dald_model.errors import DecompositionError, OptionError
 from dald_model.model import Model
-from dald_model.option_names import refuse_unknown
+from dald_model.options import refuse_unknown
 from dald_model.text import listed
 from dald_model.validate import check_flag
 from dald_model.values import number

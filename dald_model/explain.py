@@ -14,8 +14,7 @@ import cvxpy as cp
 import networkx as nx
 import scipy.sparse as sp
 
-from dald_model.algorithms.disclosure import chosen_algorithm
-from dald_model.algorithms.interior_point import InteriorPoint
+from dald_model.algorithms.interior_point import InteriorPoint, chosen_algorithm
 from dald_model.answer.local_run import MIXING
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem

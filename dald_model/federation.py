@@ -9,8 +9,7 @@ from typing import Any, NoReturn, Self
 import cvxpy as cp
 import numpy as np
 
-from dald_model.algorithms.disclosure import check_consent
-from dald_model.algorithms.interior_point import InteriorPoint
+from dald_model.algorithms.interior_point import InteriorPoint, check_consent
 from dald_model.coordinate.acceleration.aladin import ALADIN
 from dald_model.declare.remote import RemoteClient, remote_client
 from dald_model.engines.engine import Engine, Host, HostLostError

@@ -12,8 +12,12 @@ from typing import Any, cast
 import numpy as np
 
 from dald_model.algorithms.dald import DALD
-from dald_model.algorithms.disclosure import check_none_given, chosen_algorithm, is_patience
-from dald_model.algorithms.interior_point import InteriorPoint
+from dald_model.algorithms.interior_point import (
+    InteriorPoint,
+    check_none_given,
+    chosen_algorithm,
+    is_patience,
+)
 from dald_model.answer.assemble import assemble
 from dald_model.answer.beginning import begin, extrapolated, still_measured, trailed
 from dald_model.answer.end_test import end_test, gap_test, unproved
@@ -41,7 +45,6 @@ from dald_model.engines.dispatch import SolverLayer, rested
 from dald_model.engines.engine import Engine
 from dald_model.engines.placement import Placement
 from dald_model.gc_pause import gc_paused
-from dald_model.option_names import named_options
 from dald_model.options import (
     DEFAULT_ACCELERATION,
     check_callback,
@@ -52,6 +55,7 @@ from dald_model.options import (
     check_parameters,
     check_time_limit,
     check_tolerances,
+    named_options,
     opened,
     with_algorithm,
 )

@@ -14,8 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dald_model.algorithms.dald import DALD, remedy
-from dald_model.algorithms.described import UPDATE, Choices, Described
+from dald_model.algorithms.dald import DALD, UPDATE, Choices, Described, remedy
 from dald_model.algorithms.server_topology import require
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.method import Goal, Method, kept

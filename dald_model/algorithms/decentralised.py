@@ -9,7 +9,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from dald_model.algorithms.described import Choices
+from dald_model.algorithms.dald import Choices
 from dald_model.algorithms.server_topology import is_identity, require
 from dald_model.algorithms.steps import (
     SHORTER,

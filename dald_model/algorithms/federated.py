@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dald_model.algorithms.described import EXACT, Choices
+from dald_model.algorithms.dald import EXACT, Choices
 from dald_model.algorithms.proximal import DistributedProximal, check_named, penalties
 from dald_model.algorithms.server_topology import Star
 from dald_model.algorithms.steps import SHORTER, MeasuresStep, check_steps, client_bound

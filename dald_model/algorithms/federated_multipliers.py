@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dald_model.algorithms.dald import DALD
-from dald_model.algorithms.described import Choices, Described
+from dald_model.algorithms.dald import DALD, Choices, Described
 from dald_model.algorithms.server_topology import Star
 from dald_model.algorithms.steps import SHORTER, MeasuresStep, check_steps, client_bound
 from dald_model.compile.decomposition import Decomposition

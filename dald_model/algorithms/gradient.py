@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dald_model.algorithms.described import Choices
+from dald_model.algorithms.dald import Choices
 from dald_model.algorithms.server_topology import Star
 from dald_model.algorithms.steps import (
     SHORTER,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dald_model.algorithms.described import Choices, Described
+from dald_model.algorithms.dald import Choices, Described
 from dald_model.algorithms.gradient import Prices, stochastic
 from dald_model.algorithms.server_topology import Star
 from dald_model.compile.decomposition import Decomposition

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dald_model.algorithms.described import Choices, Described
+from dald_model.algorithms.dald import Choices, Described
 from dald_model.algorithms.server_topology import Star
 from dald_model.algorithms.steps import SHORTER, MeasuresStep, check_steps, client_bound
 from dald_model.compile.decomposition import Decomposition

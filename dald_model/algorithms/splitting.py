@@ -10,9 +10,8 @@ import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from dald_model.algorithms.dald import DALD
+from dald_model.algorithms.dald import DALD, Choices, Described
 from dald_model.algorithms.decentralised import peers
-from dald_model.algorithms.described import Choices, Described
 from dald_model.algorithms.server_topology import Star, is_copy, require
 from dald_model.algorithms.steps import client_bound
 from dald_model.compile.decomposition import Decomposition

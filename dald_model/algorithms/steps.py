@@ -18,7 +18,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.algorithms.described import Described
+from dald_model.algorithms.dald import Described
 from dald_model.algorithms.server_topology import Star
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from dald_model.algorithms.block_coordinate import ConsensusADMM
-from dald_model.algorithms.dald import DALD
+from dald_model.algorithms.dald import DALD, Choices, Described
 from dald_model.algorithms.decentralised import (
     Weights,
     check_weights,
@@ -18,7 +18,6 @@ from dald_model.algorithms.decentralised import (
     measured_step,
     peers,
 )
-from dald_model.algorithms.described import Choices, Described
 from dald_model.algorithms.server_topology import Star
 from dald_model.algorithms.steps import SHORTER, MeasuresStep, check_steps
 from dald_model.compile.decomposition import Decomposition

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dald_model.compile.form import Form, Term
-from dald_model.compile.kinds.powers import SQUARE
+from dald_model.compile.kinds.smooth import SQUARE
 from dald_model.solvers.arrays.indexing import Index, is_run, selection
 from dald_model.solvers.arrays.matrices import Matrices, together
 from dald_model.solvers.arrays.terms import Terms, shared

@@ -6,15 +6,15 @@ A new kind is a class here and a line below.
 from __future__ import annotations
 
 from dald_model.compile.kinds.piecewise import ABSOLUTE, Linear
-from dald_model.compile.kinds.powers import Cube
-from dald_model.compile.kinds.exponential import Entropy, Exponential, Logarithm
+from dald_model.compile.kinds.smooth import Cube
+from dald_model.compile.kinds.smooth import Entropy, Exponential, Logarithm
 from dald_model.compile.kinds.piecewise import SquaredHinge
 from dald_model.compile.kinds.piecewise import Huber
 from dald_model.compile.kinds.kind import Kind
-from dald_model.compile.kinds.exponential import Logistic, LogSumExp
+from dald_model.compile.kinds.smooth import Logistic, LogSumExp
 from dald_model.compile.kinds.norm import Ball, Norm, SquareBall
-from dald_model.compile.kinds.powers import Quartic
-from dald_model.compile.kinds.powers import Reciprocal
+from dald_model.compile.kinds.smooth import Quartic
+from dald_model.compile.kinds.smooth import Reciprocal
 
 KINDS: tuple[Kind, ...] = (
     Linear(),
