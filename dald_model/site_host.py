@@ -137,7 +137,6 @@ class _SharedMember(Member):
         self.sizes = self.sizes._replace(points=self._mine.size, rows=0)
 
     def answer(self, tau: float) -> Answer:
-        """See :class:`Member`."""
         found, nothing = super().answer(tau), np.zeros(0)
         return Answer(found.points[self._mine], found.prices[self._mine], nothing, nothing)
 

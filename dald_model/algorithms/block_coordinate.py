@@ -53,7 +53,6 @@ class ConsensusADMM(Described):
         )
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return Method(
             DALD(self.dual_step).update,
             stopping=FixedBudget(1),
@@ -106,7 +105,6 @@ class BCD(_Blocks):
     multipliers: bool = False
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return _inner(self.multipliers)
 
     def _says(self) -> Choices:
@@ -143,7 +141,6 @@ class JacobiGradientDescent(_Blocks):
         check_positive(argument(self, "step"), self.step)
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
         steps, name = GradientSteps(self.step), type(self).__name__
         return _inner(self.multipliers, compiled, name, steps, Sequence.jacobi(), servers=True)
 
@@ -169,7 +166,6 @@ class _LocalSteps(_Blocks):
         check_whole(argument(self, "count"), self.count)
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
         steps = type(self).steps(self.step, self.count)
         return _inner(self.multipliers, compiled, type(self).__name__, steps)
 
@@ -269,7 +265,6 @@ class BSUM(_Blocks):
             )
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return _inner(self.multipliers, compiled, "BSUM", Surrogate(self.surrogate))
 
     def _says(self) -> Choices:

@@ -36,7 +36,6 @@ class Described:
         return ", ".join(f"{name}={told(getattr(self, name))}" for name in names)
 
     def explain(self) -> str:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
         says = self._says()
         return "\n".join(
             [
@@ -84,7 +83,6 @@ class DALD:
         check_positive(said, self.dual_step, "a positive number (1 is the paper's)")
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return Method(
             self.update,
             dual_step=self.dual_step,
@@ -97,7 +95,6 @@ class DALD:
         return mu + 2 * self.dual_step * rho**2 * gap
 
     def explain(self) -> str:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
         factor = "2" if self.dual_step == 1 else f"2 * {self.dual_step:g}"
         return (
             "DALD: Fed-DALD-CC (Algorithm 2) on a model with a server, Fed-DALD-DC (Algorithm 3) "

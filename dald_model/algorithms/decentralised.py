@@ -91,7 +91,6 @@ class DGD(MeasuresStep):
         return measured_step(compiled, self.weights, "DGD")
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
         step = self.measured(compiled).step
         assert step is not None
         goal = Goal.NONE if callable(step) else Goal.FIXED_POINT
@@ -146,7 +145,6 @@ class AsynchronousDGD(MeasuresStep):
         return measured_step(compiled, self.weights, "AsynchronousDGD")
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
         step = self.measured(compiled).step
         assert step is not None
         waking = Sequence("waking", strategy=Participation(self.k, self.seed, at_once=True))

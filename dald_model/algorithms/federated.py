@@ -66,7 +66,6 @@ class FedProx(DistributedProximal):
         _check_sample(self)
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
         star = Star.of(compiled, "FedProx")
         method = super().open(compiled)
         if self.weights is not None:
@@ -160,7 +159,6 @@ class FedAvg(MeasuresStep):
         return 1 / client_bound(compiled, star.clients, "FedAvg")
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
         star, step = Star.of(compiled, "FedAvg"), self.measured(compiled).step
         assert step is not None
         star.require("FedAvg", no_gradient)

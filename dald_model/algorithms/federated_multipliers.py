@@ -61,7 +61,6 @@ class FedADMM(Described):
         check_whole(argument(self, "seed"), self.seed, 0)
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
         star = Star.of(compiled, "FedADMM")
         order = Sequence.levels([[star.server], star.clients])
         if self.k is not None and self.k < len(star.clients):
@@ -127,7 +126,6 @@ class SCAFFOLD(MeasuresStep):
         return 1 / (client_bound(compiled, star.clients, "SCAFFOLD") * self.count)
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
         star, step = Star.of(compiled, "SCAFFOLD"), self.measured(compiled).step
         assert step is not None
         steps = CorrectedSteps(step, self.count)

@@ -78,7 +78,6 @@ class GradientDescent(MeasuresStep):
         return 1 / sum_bound(star, name)
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
         name, step = type(self).__name__, self.measured(compiled).step
         star = Star.of(compiled, name, projects=True)
         assert step is not None
@@ -145,7 +144,6 @@ class MiniBatchGradientDescent(MeasuresStep):
         return 1 / client_bound(compiled, star.clients, name)
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
         name, step = type(self).__name__, self.measured(compiled).step
         star = Star.of(compiled, name, projects=True)
         if callable(step):

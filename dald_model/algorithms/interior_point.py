@@ -75,7 +75,6 @@ class InteriorPoint:
     aggregator: Aggregator | None = None
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
         for name, sub in compiled.items():
             why = "" if sub.client.is_server else _refused(sub)
             if why:
@@ -96,7 +95,6 @@ class InteriorPoint:
         return reveals(foretold(compiled))
 
     def explain(self) -> str:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return (
             "InteriorPoint: one iteration a round, on sums of the clients' curvature\n"
             "  mu            the multipliers of the primal-dual system, exact at the end\n"

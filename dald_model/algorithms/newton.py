@@ -49,7 +49,6 @@ class NewtonMethod(Described):
         check_positive(argument(self, "damping"), self.damping)
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
         return _newton(Star.of(compiled, type(self).__name__), self.damping, type(self).__name__)
 
     def _says(self) -> Choices:
@@ -96,7 +95,6 @@ class StochasticNewton(Described):
         check_draws(self, self.k, self.seed)
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
         name = type(self).__name__
         method = _newton(Star.of(compiled, name), self.damping, name)
         return stochastic(method, self.k, self.seed)

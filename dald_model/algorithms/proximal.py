@@ -46,7 +46,6 @@ class ProximalPoint(Described):
         check_positive(argument(self, "alpha"), self.alpha)
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
         _one_client(Star.of(compiled, "ProximalPoint"), "ProximalPoint", "DistributedProximal")
         return Method(rho=math.sqrt(1 / (2 * self.alpha)), stopping=FixedTolerance())
 
@@ -95,7 +94,6 @@ class ProximalGradient(MeasuresStep):
         return 1 / client_bound(compiled, star.clients, "ProximalGradient")
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
         star = Star.of(compiled, "ProximalGradient")
         _one_client(star, "ProximalGradient", "BCPG")
         step = self.measured(compiled).step
@@ -154,7 +152,6 @@ class DistributedProximal(Described):
             check_positive(argument(self, "alpha"), one)
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
         star = Star.of(compiled, type(self).__name__)
         return Method(
             rho=penalties(star, self.alpha, type(self).__name__),

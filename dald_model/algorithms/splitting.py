@@ -60,7 +60,6 @@ class DouglasRachford(Described):
         check_positive(argument(self, "step"), self.step)
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
         if compiled.servers:
             star = Star.of(compiled, "DouglasRachford")
             levels = [[star.server], star.clients]
@@ -128,7 +127,6 @@ class PDHG(Described):
         check_positive(argument(self, "dual"), self.dual)
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
         first, second = two_clients(compiled, "PDHG")
         if not is_copy(compiled[second]):
             raise OptionError(
@@ -197,7 +195,6 @@ class LinearisedADMM(Described):
             check_from_zero(argument(self, "proximal"), self.proximal)
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
         who = "LinearisedADMM"
         if compiled.servers:
             star = Star.of(compiled, who)

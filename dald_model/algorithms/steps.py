@@ -71,11 +71,9 @@ class Falling:
     period = 1.0
 
     def init(self, compiled: Decomposition) -> np.ndarray:
-        """See :class:`dald_model.coordinate.penalty.PenaltyRule`."""
         return self._penalties(1, compiled.size)
 
     def update(self, state: State, outer: int) -> np.ndarray:
-        """See :class:`dald_model.coordinate.penalty.PenaltyRule`."""
         return self._penalties(outer + 1, state.rho.size)
 
     def _penalties(self, round_: int, size: int) -> np.ndarray:

@@ -68,7 +68,6 @@ class EXTRA(MeasuresStep):
         return measured_step(compiled, self.weights, "EXTRA")
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
         step = self.measured(compiled).step
         assert step is not None
         steps = GradientSteps(step)
@@ -124,7 +123,6 @@ class FedDyn(Described):
         check_positive(argument(self, "alpha"), self.alpha)
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
         star = Star.of(compiled, "FedDyn")
         return Method(
             DALD().update,
@@ -171,7 +169,6 @@ class DADMM(ConsensusADMM):
     """
 
     def open(self, compiled: Decomposition) -> Method:
-        """See :class:`dald_model.coordinate.method.Algorithm`."""
         peers(compiled, "DADMM")
         return super().open(compiled)
 

@@ -31,9 +31,9 @@ class Compilable(Protocol):
 
     name: str
 
-    def compile(self) -> Decomposition: ...  # noqa: D102 - see the class
+    def compile(self) -> Decomposition: ...
 
-    def ways(self) -> Iterable[Compilable]: ...  # noqa: D102 - see Declaration.ways
+    def ways(self) -> Iterable[Compilable]: ...
 
 
 class SavedAnswer(Printed):

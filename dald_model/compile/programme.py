@@ -89,6 +89,7 @@ class _Programme:
         self._rules: list[tuple[str, str]] = []
 
     def text(self) -> str:
+        """The whole, in lines."""
         for members in self.kinds:
             self._enter(members)
         for coupling in self._model.couplings.values():

@@ -220,11 +220,9 @@ class Subproblem(NotPicklable):
     def local_duals(
         self, equality: np.ndarray, inequality: np.ndarray, balls: np.ndarray = NOTHING
     ) -> tuple[Any, ...]:
-        """See :meth:`dald_model.compile.lowered.Lowered.local_duals`."""
         return self._known.local_duals(equality, inequality, balls)
 
     def cone_duals(self, multipliers: np.ndarray) -> tuple[Any, ...]:
-        """See :meth:`dald_model.compile.lowered.Lowered.cone_duals`."""
         return self._known.cone_duals(multipliers)
 
     @property

@@ -62,7 +62,6 @@ class AboveCurvature:
     _since: int = 0
 
     def init(self, compiled: Decomposition) -> np.ndarray:
-        """See :class:`dald_model.coordinate.penalty.PenaltyRule`."""
         self._compiled, found = compiled, np.zeros(compiled.size)
         for sub in compiled.values():
             if not (sub.client.is_server or sub.client.is_coupling):
@@ -73,7 +72,6 @@ class AboveCurvature:
         return np.sqrt(MARGIN * np.maximum(found, LEAST * most) / 2)
 
     def update(self, state: State, outer: int) -> np.ndarray:
-        """See :class:`dald_model.coordinate.penalty.PenaltyRule`."""
         assert self._compiled is not None
         rho, gap = state.rho, float(np.abs(state.primal).max())
         for name, sub in self._compiled.items():

@@ -67,17 +67,14 @@ class AmongPeers:
         return self._peers.largest(np.where(np.isnan(mine), np.inf, mine))
 
     def norm(self, values: np.ndarray) -> np.floating:
-        """See :class:`dald_model.coordinate.reductions.Reductions`."""
         squares = np.atleast_2d(values**2)[:, self._counted].sum(axis=1)
         return np.sqrt(self._peers.total(squares).sum())
 
     def products(self, tables: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """See :class:`dald_model.coordinate.reductions.Reductions`."""
         mine = tables[:, :, self._counted].reshape(len(tables), -1)
         return self._peers.total(mine @ values[:, self._counted].reshape(-1))
 
     def any(self, flag: bool) -> bool:
-        """See :class:`dald_model.coordinate.reductions.Reductions`."""
         return bool(self._peers.largest(np.array([float(flag)]))[0])
 
     def sum(self, value: float) -> float:
@@ -151,7 +148,6 @@ class PeerSweeper(AnswersOnly):
         self._layer, self._among = layer, among
 
     def run(self, state: State, stages: Levels, tolerance: float) -> Record:
-        """See :class:`dald_model.coordinate.sweeper.Sweeper`."""
         failure: ClientFailedError | None = None
         for stage in stages:
             theirs = self._layer.batches([n for n in stage if not self._among.has(n)])

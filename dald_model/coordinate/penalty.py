@@ -95,7 +95,6 @@ class Fixed:
         return np.exp(np.mean(np.log(found), axis=0))
 
     def update(self, state: State, outer: int) -> np.ndarray:
-        """See :class:`PenaltyRule`."""
         return state.rho
 
 
@@ -140,13 +139,11 @@ class ResidualBalancing:
             )
 
     def init(self, compiled: Decomposition) -> np.ndarray:
-        """See :class:`PenaltyRule`."""
         if self.start is None:
             return natural_units(compiled, SolverLayer(compiled, None)).penalty
         return Fixed(self.start).init(compiled)
 
     def update(self, state: State, outer: int) -> np.ndarray:
-        """See :class:`PenaltyRule`."""
         if outer % self.period or outer > self.period * self.changes:
             return state.rho
         rho, norm = state.rho, state.reduce.norm

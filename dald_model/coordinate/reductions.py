@@ -43,23 +43,18 @@ class LocalReductions:
     """Reductions where all clients are in this process."""
 
     def largest(self, table: np.ndarray) -> np.ndarray:
-        """See :class:`Reductions`."""
         return np.maximum.reduce(table, axis=1, keepdims=True)
 
     def norm(self, values: np.ndarray) -> np.floating:
-        """See :class:`Reductions`."""
         return np.linalg.norm(values)
 
     def products(self, tables: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """See :class:`Reductions`."""
         return tables.reshape(len(tables), -1) @ values.reshape(-1)
 
     def any(self, flag: bool) -> bool:
-        """See :class:`Reductions`."""
         return flag
 
     def agreed(self, termination: Termination) -> Termination:
-        """See :class:`Reductions`."""
         return termination
 
 

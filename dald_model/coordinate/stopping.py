@@ -36,7 +36,6 @@ class FixedTolerance:
     """
 
     def ends(self, outer: int, inner: int, dual: float, eps_dual: float) -> bool:
-        """See :class:`Stopping`."""
         return dual <= eps_dual
 
 
@@ -66,7 +65,6 @@ class ShrinkingTolerance:
             )
 
     def ends(self, outer: int, inner: int, dual: float, eps_dual: float) -> bool:
-        """See :class:`Stopping`."""
         return dual <= max(eps_dual, self.start * self.factor ** (outer - 1))
 
 
@@ -96,7 +94,6 @@ class GrowingBudget:
             )
 
     def ends(self, outer: int, inner: int, dual: float, eps_dual: float) -> bool:
-        """See :class:`Stopping`."""
         return dual <= eps_dual or inner >= math.ceil(self.start * self.growth ** (outer - 1))
 
 
@@ -120,7 +117,6 @@ class FixedBudget:
         check_whole("FixedBudget: given v_max=", self.v_max, expected="an int from 1")
 
     def ends(self, outer: int, inner: int, dual: float, eps_dual: float) -> bool:
-        """See :class:`Stopping`."""
         return dual <= eps_dual or inner >= self.v_max
 
 

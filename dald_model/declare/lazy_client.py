@@ -41,7 +41,6 @@ class LocalClient(Client):
 
     @property
     def given(self) -> Client:
-        """See :class:`Client`."""
         return self._declared
 
     @cached_property
@@ -51,33 +50,27 @@ class LocalClient(Client):
 
     @cached_property
     def objective(self) -> Goal:  # pyright: ignore[reportIncompatibleVariableOverride] - made when read
-        """See :class:`Client`."""
         goal = self.given.objective
         return type(goal)(with_parts(goal.expr, self._instead))
 
     @cached_property
     def constraints(self) -> Rules:  # pyright: ignore[reportIncompatibleVariableOverride] - made when read
-        """See :class:`Client`."""
         return tuple(with_parts(rule, self._instead) for rule in self.given.constraints)
 
     @property
     def leaves(self) -> Leaves | None:
-        """See :class:`Client`."""
         known = self.given.leaves
         return known and known._replace(variables=self.variables)
 
     @property
     def maximises(self) -> bool:
-        """See :class:`Client`."""
         return self.given.maximises
 
     @property
     def is_constrained(self) -> bool:
-        """See :class:`Client`."""
         return self.given.is_constrained
 
     def cost_at(self, values: Mapping[int, np.ndarray]) -> float:
-        """See :class:`Client`."""
         pairs = zip(self.given.variables, self.variables, strict=True)
         return self.given.cost_at({v.id: values[copy.id] for v, copy in pairs})
 
@@ -141,7 +134,6 @@ class AlikeClient(Client):
 
     @cached_property
     def objective(self) -> Goal:  # pyright: ignore[reportIncompatibleVariableOverride] - made when read
-        """See :class:`Client`."""
         goal = self._first.objective
         return type(goal)(with_parts(goal.expr, self._instead))
 
@@ -154,12 +146,10 @@ class AlikeClient(Client):
 
     @property
     def is_constrained(self) -> bool:
-        """See :class:`Client`."""
         return self._first.is_constrained
 
     @property
     def does_without(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] - of its structure
-        """See :class:`Client`."""
         return self._first.does_without
 
     @property
@@ -176,7 +166,6 @@ class AlikeClient(Client):
         return [rule if own.isdisjoint(leaves) else None for rule, leaves in rules]
 
     def keeping(self, places: tuple[int, ...]) -> Client:
-        """See :class:`Client`."""
         theirs, ours = self._both
         first = self._first.keeping(places)
         assert first.leaves is not None
@@ -188,7 +177,6 @@ class AlikeClient(Client):
 
     @property
     def maximises(self) -> bool:
-        """See :class:`Client`."""
         return self._first.maximises
 
     def cost_at(self, values: Mapping[int, np.ndarray]) -> float:

@@ -54,7 +54,6 @@ class HostHandle:
         self._last: Reply | None = None
 
     def send(self, message: bytes) -> Pending:
-        """See :class:`dald_model.engines.engine.Host`."""
         self._last = self._host.send(message)
         return Pending(self._last, time.monotonic())
 

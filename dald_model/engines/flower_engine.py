@@ -145,7 +145,6 @@ class FlowerNode:
         self._thread = IOThread(lambda message: self._asked(message, ended), ended.set)
 
     def send(self, message: bytes) -> Future[bytes]:
-        """See :class:`dald_model.engines.engine.Host`."""
         return self._thread.send(message)
 
     def restart(self) -> None:

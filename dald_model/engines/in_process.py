@@ -34,7 +34,6 @@ class OwnHost:
         self._answering = begins()
 
     def send(self, message: bytes) -> Future[bytes]:
-        """See :class:`dald_model.engines.engine.Host`."""
         reply: Future[bytes] = Future()
         try:
             reply.set_result(self._answering.handle(message))
@@ -43,7 +42,6 @@ class OwnHost:
         return reply
 
     def restart(self) -> None:
-        """See :class:`dald_model.engines.engine.Host`."""
         self._answering = self._begins()
 
 
@@ -79,7 +77,6 @@ class InProcess:
         self._hosts = [OwnHost(f"host {at}", Residents) for at in range(hosts)]
 
     def hosts(self) -> list[OwnHost]:
-        """See :class:`dald_model.engines.engine.Engine`."""
         return self._hosts
 
     def __repr__(self) -> str:
@@ -121,7 +118,6 @@ class Sites:
         self._hosts = [SiteHost(site) for site in sites]
 
     def hosts(self) -> list[SiteHost]:
-        """See :class:`dald_model.engines.engine.Engine`."""
         return self._hosts
 
     def __repr__(self) -> str:

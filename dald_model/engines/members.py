@@ -188,7 +188,6 @@ class Spread:
         return [found[at] for at in range(self._count)]
 
     def ask(self, calls: Sequence[Sequence[Call]]) -> list[list[Any]]:
-        """See :class:`dald_model.solvers.interior.coordinator.Clients`."""
         check_time()
         asked = [
             (group, place, [calls[at] for at in place])

@@ -224,7 +224,6 @@ class Rank:
         self.is_lost = False
 
     def send(self, message: bytes) -> RankReply:
-        """See :class:`dald_model.engines.engine.Host`."""
         reply = RankReply(self)
         if not self.is_lost:
             self._sending = [one for one in self._sending if not one[0].Test()]
@@ -265,7 +264,6 @@ class RankReply:
         self.message: bytes | None = None
 
     def result(self, timeout: float | None = None) -> bytes:
-        """See :class:`dald_model.engines.engine.Reply`."""
         if self._rank.is_lost:
             raise HostLostError(self._rank.why_lost)
         if not wait(self._is_there, timeout):

@@ -75,7 +75,6 @@ class RemoteSession:
         return self._nothing[size]
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
-        """See :class:`dald_model.solvers.base.Session`."""
         return self.place.ask([(self, turn)], tolerance)[0]()
 
 

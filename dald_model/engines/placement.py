@@ -108,12 +108,10 @@ class Placement:
         return [found[at] for at in range(len(asked))]
 
     def keep(self) -> None:
-        """See :meth:`Place.keep`."""
         for place in self._places:
             place.keep()
 
     def collect(self, host: int, names: Sequence[Hashable]) -> Multipliers:
-        """See :meth:`Place.collect`."""
         return self._places[host].collect(names)
 
     def reach(

@@ -93,7 +93,6 @@ class Processes:
         weakref.finalize(self, _stop, self._workers)
 
     def hosts(self) -> list[Worker]:
-        """See :class:`dald_model.engines.engine.Engine`."""
         for worker in self._workers:
             worker.start()
         return self._workers
@@ -162,11 +161,9 @@ class Worker:
         self._thread = IOThread(partial(_exchange, process), partial(_close, process))
 
     def send(self, message: bytes) -> Future[bytes]:
-        """See :class:`dald_model.engines.engine.Host`."""
         return lost(self._obstacle) if self._thread is None else self._thread.send(message)
 
     def restart(self) -> None:
-        """See :class:`dald_model.engines.engine.Host`."""
         self.stop()
         self.start()
         if self._process is None:

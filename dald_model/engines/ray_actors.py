@@ -124,7 +124,6 @@ class Ray:
         self._end = weakref.finalize(self, _nothing)
 
     def hosts(self) -> list[Actor]:
-        """See :class:`dald_model.engines.engine.Engine`."""
         if not (self._actors and self._ray.is_initialized()):
             self._start()
         for actor in self._actors:
@@ -214,7 +213,6 @@ class Resident:
         self._residents = Residents()
 
     def handle(self, message: bytes) -> bytes:
-        """See :meth:`dald_model.engines.Residents.handle`."""
         return self._residents.handle(message)
 
     def ready(self) -> int:
@@ -282,7 +280,6 @@ class ActorReply(NamedTuple):
     reference: Any
 
     def result(self, timeout: float | None = None) -> bytes:
-        """See :class:`dald_model.engines.engine.Reply`."""
         return _waited(self.ray, self.reference, timeout)
 
 

@@ -57,7 +57,6 @@ class Is:
     name: str
 
     def check(self, given: Any, where: str) -> None:
-        """See :class:`Schema`."""
         if type(given) not in self.kinds:
             refuse(where, given, self.name)
 
@@ -73,7 +72,6 @@ class Text:
     most: int = WORDS
 
     def check(self, given: Any, where: str) -> None:
-        """See :class:`Schema`."""
         is_text = isinstance(given, str) and 0 < len(given) <= self.most and given.isprintable()
         if not is_text:
             refuse(where, given, f"1 to {self.most} printable letters")
@@ -86,7 +84,6 @@ class OneOf:
     words: Sequence[str]
 
     def check(self, given: Any, where: str) -> None:
-        """See :class:`Schema`."""
         if not isinstance(given, str) or given not in self.words:
             refuse(where, given, f"one of {', '.join(self.words)}")
 
@@ -99,7 +96,6 @@ class Whole:
     most: float = 2**62
 
     def check(self, given: Any, where: str) -> None:
-        """See :class:`Schema`."""
         if not is_whole(given, self.least, self.most):
             refuse(where, given, f"a whole number from {self.least} to {self.most:g}")
 
@@ -111,7 +107,6 @@ class Number:
     least: float = -LARGEST
 
     def check(self, given: Any, where: str) -> None:
-        """See :class:`Schema`."""
         if not (is_number(given) and self.least <= given <= LARGEST):
             refuse(where, given, f"a number from {self.least:g} to {LARGEST:g}")
 
@@ -124,7 +119,6 @@ class Many:
     most: int = HEADER
 
     def check(self, given: Any, where: str) -> None:
-        """See :class:`Schema`."""
         if not isinstance(given, list) or len(given) > self.most:
             refuse(where, given, f"a list of at most {self.most}")
         kinds = self.each if isinstance(self.each, tuple) else (self.each,) * len(given)
@@ -142,7 +136,6 @@ class Record:
     optional: Mapping[str, Schema] | None = None
 
     def check(self, given: Any, where: str) -> None:
-        """See :class:`Schema`."""
         known = {**self.fields, **(self.optional or {})}
         if not isinstance(given, dict):
             refuse(where, given, "an object")
@@ -245,7 +238,6 @@ class Size:
     """The shape of an array that can be: sizes, none of them negative."""
 
     def check(self, given: Any, where: str) -> None:
-        """See :class:`Schema`."""
         is_shape = (
             isinstance(given, list) and len(given) <= 32 and all(is_whole(n, 0) for n in given)
         )

@@ -94,17 +94,14 @@ class DividedBy:
 
     @property
     def name(self) -> str:
-        """See :class:`dald_model.solvers.base.Solver`."""
         return f"sum over {self.divisor:g}"
 
     def refuses(self, subproblem: Subproblem) -> str:
-        """See :class:`dald_model.solvers.base.Solver`."""
         if not subproblem.client.is_hub:
             return "it is no server"
         return "" if copies(subproblem) else "its edges are not about all its variables"
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
-        """See :class:`dald_model.solvers.base.Solver`."""
         return _Divided(self.divisor, subproblems)
 
 
@@ -115,7 +112,6 @@ class _Divided:
         self._divisor, self._subproblems = divisor, subproblems
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
-        """See :class:`dald_model.solvers.base.Session`."""
         points, own = [], [self._subproblems[at] for at in turn.which]
         for sub, one in zip(own, turn.each(own), strict=True):
             price = sub.signs * one.mu / (2 * one.rho**2)

@@ -122,7 +122,6 @@ class Dropout:
         _keep(self, "clients")
 
     def before(self, moment: Moment, neighbours: Neighbours) -> Change | None:
-        """See :class:`Online`."""
         names = [name for name in neighbours if name not in moment.servers]
         if self.clients is not None:
             names = list(self.clients)
@@ -168,7 +167,6 @@ class Stragglers:
                 )
 
     def before(self, moment: Moment, neighbours: Neighbours) -> Change | None:
-        """See :class:`Online`."""
         check_clients("Stragglers: ", self.every, neighbours)
         slow = [(name, moment.round % k) for name, k in self.every.items() if k > 1]
         return Change(
@@ -202,7 +200,6 @@ class LossyLinks:
         _check_probability(self, self.p)
 
     def before(self, moment: Moment, neighbours: Neighbours) -> Change | None:
-        """See :class:`Online`."""
         pairs = [(sender, name) for name, others in neighbours.items() for sender in others]
         luck = np.random.default_rng((self.seed, moment.round)).random(len(pairs))
         return Change(
@@ -230,7 +227,6 @@ class Schedule:
         return max(self.changes, default=0)
 
     def before(self, moment: Moment, neighbours: Neighbours) -> Change | None:
-        """See :class:`Online`."""
         return self.changes.get(moment.round)
 
 
@@ -241,7 +237,6 @@ class Callback:
     function: Callable[[Moment], Change | None]
 
     def before(self, moment: Moment, neighbours: Neighbours) -> Change | None:
-        """See :class:`Online`."""
         return _checked(self.function(moment), allow_none=True)
 
 
@@ -338,7 +333,6 @@ class Unanswered:
             )
 
     def before(self, moment: Moment, neighbours: Neighbours) -> Change | None:
-        """See :class:`dald_model.schedule.changes.Online`."""
         if self.leave_after is None:
             return None
         last = self.leave_after

@@ -55,12 +55,10 @@ class _Counted(Strategy):
 
     @property
     def label(self) -> str:
-        """See :class:`Strategy`."""
         return f"{self.name} {self.k}"
 
     @property
     def per_loop(self) -> int | None:
-        """See :class:`Strategy`."""
         return self.k
 
 
@@ -79,7 +77,6 @@ class Everybody(Strategy):
     name, known = "full cycle", KNOWN_OF_ALL
 
     def stages(self, network: HierarchicalNetwork, moment: Moment) -> Levels:
-        """See :class:`Strategy`."""
         return alive(network, moment)
 
 
@@ -96,7 +93,6 @@ class Jacobi(Strategy):
     )
 
     def stages(self, network: HierarchicalNetwork, moment: Moment) -> Levels:
-        """See :class:`Strategy`."""
         return [list(moment.live)]
 
 
@@ -124,11 +120,9 @@ class Participation(Strategy):
 
     @property
     def label(self) -> str:
-        """See :class:`Strategy`."""
         return f"{self.k} participating"
 
     def stages(self, network: HierarchicalNetwork, moment: Moment) -> Levels:
-        """See :class:`Strategy`."""
         names = [name for name in moment.live if name not in moment.servers]
         generator = np.random.default_rng((self.seed, moment.round))
         picked = generator.choice(len(names), size=min(self.k, len(names)), replace=False)
@@ -151,21 +145,17 @@ class Given(Strategy):
 
     @property
     def label(self) -> str:
-        """See :class:`Strategy`."""
         return "partial " + " / ".join(",".join(map(str, subset)) for subset in self.subsets)
 
     @property
     def per_loop(self) -> int:
-        """See :class:`Strategy`."""
         return max(1, round(float(np.mean([len(subset) for subset in self.subsets]))))
 
     def check(self, network: HierarchicalNetwork) -> None:
-        """See :class:`Strategy`."""
         names = [name for subset in self.subsets for name in subset]
         check_clients("sequence: ", names, network, SequenceError, f" in {self.where}")
 
     def stages(self, network: HierarchicalNetwork, moment: Moment) -> Levels:
-        """See :class:`Strategy`."""
         return only(network, moment, self.subsets[(moment.inner - 1) % len(self.subsets)])
 
 
@@ -183,7 +173,6 @@ class Random(_Counted):
     )
 
     def stages(self, network: HierarchicalNetwork, moment: Moment) -> Levels:
-        """See :class:`Strategy`."""
         names, generator = moment.live, np.random.default_rng((self.seed, moment.round))
         picked = generator.choice(len(names), size=min(self.k, len(names)), replace=False)
         return only(network, moment, [names[i] for i in picked])
@@ -203,7 +192,6 @@ class EssentiallyCyclic(_Counted):
     )
 
     def stages(self, network: HierarchicalNetwork, moment: Moment) -> Levels:
-        """See :class:`Strategy`."""
         pack, deal = divmod(moment.round - 1, -(-len(network) // self.k))
         names = list(network)  # also of those who left: the pack must not depend on them
         order = np.random.default_rng((self.seed, pack)).permutation(len(names))
@@ -223,7 +211,6 @@ class Greedy(_Counted):
     )
 
     def stages(self, network: HierarchicalNetwork, moment: Moment) -> Levels:
-        """See :class:`Strategy`."""
         ranked = sorted(moment.live, key=lambda name: -moment.staleness[name])
         return only(network, moment, ranked[: self.k])
 
@@ -240,7 +227,6 @@ class Custom(Strategy):
 
     @property
     def label(self) -> str:
-        """See :class:`Strategy`."""
         return self.called
 
     @property
@@ -253,7 +239,6 @@ class Custom(Strategy):
         check_fairness(self.label, list(network), lambda moment: self._names(network, moment))
 
     def stages(self, network: HierarchicalNetwork, moment: Moment) -> Levels:
-        """See :class:`Strategy`."""
         return only(network, moment, self._names(network, moment))
 
     def _names(self, network: HierarchicalNetwork, moment: Moment) -> list[Hashable]:

@@ -231,7 +231,6 @@ class _Rest(NamedTuple):
     signs: np.ndarray
 
     def add(self, turn: Turn, points: np.ndarray | None, gradients: np.ndarray) -> None:
-        """See :class:`_Run`."""
         at = selection(self.entries)
         pull = self.offset - turn.neighbours[at]
         if points is not None:
@@ -241,13 +240,11 @@ class _Rest(NamedTuple):
         gradients[self.columns] += self.transposed @ pull
 
     def add_diagonals(self, rho: np.ndarray, found: np.ndarray) -> None:
-        """See :class:`_Run`."""
         heights = np.diff(self.sides.indptr)
         weight = np.repeat(2 * rho[self.entries] ** 2, heights) * self.sides.data**2
         found[self.columns] += np.bincount(self.sides.indices, weight, minlength=self.columns.size)
 
     def put_energies(self, turn: Turn, points: np.ndarray, found: np.ndarray) -> None:
-        """See :class:`_Run`."""
         squares = (turn.rho[self.entries] * (self.sides @ points[self.columns])) ** 2
         found[self.clients] = 2 * np.add.reduceat(squares, self.starts)
 

@@ -106,7 +106,6 @@ class Listed:
 
     @property
     def bytes(self) -> int:
-        """See :class:`Dense`."""
         return 8 * self._shape[0] * self._shape[1]
 
     @property
@@ -118,13 +117,11 @@ class Listed:
         return found
 
     def take(self, index: Index) -> Listed:
-        """See :class:`Dense`."""
         if isinstance(index, slice):
             return Listed(self._matrices[index], self._shape)
         return Listed([self._matrices[i] for i in index.tolist()], self._shape)
 
     def times(self, x: np.ndarray) -> np.ndarray:
-        """See :class:`Dense`."""
         found = np.zeros((len(x), self._shape[0]))
         for own, point, out in zip(self._matrices, x, found, strict=True):
             if own.shape == self._shape:
@@ -134,11 +131,9 @@ class Listed:
         return found
 
     def squared_times(self, x: np.ndarray) -> np.ndarray:
-        """See :class:`Dense`."""
         return Listed([own * own for own in self._matrices], self._shape).times(x)
 
     def back(self, rows: np.ndarray) -> np.ndarray:
-        """See :class:`Dense`."""
         found = np.zeros((len(rows), self._shape[1]))
         for own, row, out in zip(self._matrices, rows, found, strict=True):
             if own.shape == self._shape:
@@ -148,7 +143,6 @@ class Listed:
         return found
 
     def gram(self, diagonal: np.ndarray, index: Index = EVERY) -> np.ndarray:
-        """See :class:`Dense`."""
         found = np.zeros((len(diagonal), self._shape[1], self._shape[1]))
         chosen = self.take(index)._matrices
         for own, weight, out in zip(chosen, np.sqrt(diagonal), found, strict=True):
@@ -197,21 +191,17 @@ class Sparse:
         return Sparse(sp.csr_array(arrays, (rows.size, members.size * width)), self._shape)
 
     def times(self, x: np.ndarray) -> np.ndarray:
-        """See :class:`Dense`."""
         if self._is_pick:
             return self._block.data.reshape(x.shape) * x
         return (self._block @ x.reshape(-1)).reshape(len(x), -1)
 
     def squared_times(self, x: np.ndarray) -> np.ndarray:
-        """See :class:`Dense`."""
         return (self._block.power(2) @ x.reshape(-1)).reshape(len(x), -1)
 
     def back(self, rows: np.ndarray) -> np.ndarray:
-        """See :class:`Dense`."""
         return (self._transposed @ rows.reshape(-1)).reshape(len(rows), -1)
 
     def gram(self, diagonal: np.ndarray, index: Index = EVERY) -> np.ndarray:
-        """See :class:`Dense`."""
         return self.take(index)._gram(diagonal)
 
     def _gram(self, diagonal: np.ndarray) -> np.ndarray:

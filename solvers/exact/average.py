@@ -30,14 +30,12 @@ class Average:
     is_exact = True
 
     def refuses(self, subproblem: Subproblem) -> str:
-        """See :class:`dald_model.solvers.base.Solver`."""
         if not subproblem.client.is_server:
             return "it is no server"
         bound = [v.name() for v in subproblem.variables if any(v.attributes.values())]
         return f"its variable {bound[0]!r} is not free" if bound else ""
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
-        """See :class:`dald_model.solvers.base.Solver`."""
         return _Session(subproblems)
 
 
@@ -58,7 +56,6 @@ class WeightedAverage(Average):
         self.weights = weights
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
-        """See :class:`dald_model.solvers.base.Solver`."""
         roots = [np.sqrt(self.weights[sub.entries]) for sub in subproblems]
         return _WeightedSession(super().open(subproblems), roots)
 
@@ -71,12 +68,10 @@ class _Session:
         self._augmented = Augmented(subproblems)
 
     def begin_again(self, subproblems: Sequence[Subproblem]) -> bool:
-        """See :class:`dald_model.solvers.base.Lasting`."""
         self._augmented = self._augmented.again(subproblems)
         return True
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
-        """See :class:`dald_model.solvers.base.Session`."""
         sizes = self._sizes[turn.which]
         before = turn.points if turn.points.size else np.zeros(int(sizes.sum()))
         linear, diagonal = self._augmented.linear(turn), self._augmented.diagonals(turn)
@@ -99,7 +94,6 @@ class _WeightedSession:
         self._average, self._roots = average, roots
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
-        """See :class:`dald_model.solvers.base.Session`."""
         roots = np.concatenate([self._roots[at] for at in turn.which])
         return self._average.minimise(turn._replace(rho=turn.rho * roots), tolerance)
 

@@ -297,14 +297,12 @@ class _Session:
         self._augmented = Augmented(subproblems)
 
     def begin_again(self, subproblems: Sequence[Subproblem]) -> bool:
-        """See :class:`dald_model.solvers.base.Lasting`."""
         self._forms = [sub.form for sub in subproblems if sub.form]
         self._augmented = self._augmented.again(subproblems)
         self._programs = [None] * len(subproblems)  # their units are of one run
         return True
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
-        """See :class:`dald_model.solvers.base.Session`."""
         changed, linear = self._augmented.changed(turn), self._augmented.linear(turn)
         stops = np.cumsum(self._sizes[turn.which])
         answers, scaled = [], np.empty(turn.which.size)

@@ -41,12 +41,10 @@ class Direct:
         self.is_exact = method.is_exact
 
     def refuses(self, subproblem: Subproblem) -> str:
-        """See :class:`dald_model.solvers.base.Solver`."""
         form = subproblem.form
         return not_quadratic(form) or (self.method.refuses(form) if form else "")
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
-        """See :class:`dald_model.solvers.base.Solver`."""
         return _Session(subproblems, self.method)
 
 
@@ -67,7 +65,6 @@ class _Session:
         self._set(forms)
 
     def begin_again(self, subproblems: Sequence[Subproblem]) -> bool:
-        """See :class:`dald_model.solvers.base.Lasting`."""
         forms = _forms(subproblems)
         self._method = again(self._method, forms)
         self._is_new[:] = True
@@ -85,7 +82,6 @@ class _Session:
         self._broken = np.zeros(len(forms), dtype=bool)
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
-        """See :class:`dald_model.solvers.base.Session`."""
         which = turn.which
         if turn.points.size and isinstance(self._method, SemismoothNewton):
             self._method.start(which, turn.points.reshape(which.size, -1))

@@ -34,7 +34,6 @@ class LowRank:
     is_exact = True
 
     def refuses(self, subproblem: Subproblem) -> str:
-        """See :class:`dald_model.solvers.base.Solver`."""
         form = subproblem.form
         reason = not_quadratic(form)
         if form is None or reason:
@@ -54,7 +53,6 @@ class LowRank:
         return ""
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
-        """See :class:`dald_model.solvers.base.Solver`."""
         return _Session(subproblems)
 
 
@@ -71,7 +69,6 @@ class _Session:
         self._below = forms[0].inequalities.rhs.size
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
-        """See :class:`dald_model.solvers.base.Session`."""
         which = turn.which
         changed = self._augmented.changed(turn)
         linear = self._augmented.linear(turn).reshape(which.size, -1)

@@ -59,17 +59,14 @@ class Nonlinear:
 
     @property
     def name(self) -> str:
-        """See :class:`dald_model.solvers.base.Solver`."""
         return "nonlinear"
 
     def refuses(self, subproblem: Subproblem) -> str:
-        """See :class:`dald_model.solvers.base.Solver`."""
         if subproblem.client.is_convex:
             return "it was declared convex, which has exact solvers"
         return ""
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
-        """See :class:`dald_model.solvers.base.Solver`."""
         if self.solver not in cp.installed_solvers():
             raise OptionError(
                 f"solver: cvxpy has no solver {self.solver!r} installed, which a client with "
@@ -104,7 +101,6 @@ class _Session:
         self._solver, self._subproblems = solver, subproblems
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
-        """See :class:`dald_model.solvers.base.Session`."""
         own = [self._subproblems[at] for at in turn.which]
         found = map(self._one, own, turn.each(own))
         # cvxpy gives no dual values of non-linear programs

@@ -92,7 +92,6 @@ class Reference:
 
     @property
     def name(self) -> str:
-        """See :class:`dald_model.solvers.base.Solver`."""
         return f"reference ({self.solver})"
 
     def refuses(self, subproblem: Subproblem) -> str:
@@ -100,7 +99,6 @@ class Reference:
         return ""
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
-        """See :class:`dald_model.solvers.base.Solver`."""
         return _Session(self, subproblems)
 
     def answer(self, problem: cp.Problem, tolerance: float) -> tuple[str, str]:
@@ -215,7 +213,6 @@ class _Session:
         self._programs: dict[int, _Program] = {}
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
-        """See :class:`dald_model.solvers.base.Session`."""
         own = [self._subproblems[at] for at in turn.which]
         found = map(self._one, own, turn.each(own), [tolerance] * len(own))
         return Answers.joined([*found], Encoding.VALUES)

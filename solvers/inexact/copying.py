@@ -30,11 +30,9 @@ class Copying:
     is_exact = True
 
     def refuses(self, subproblem: Subproblem) -> str:
-        """See :class:`dald_model.solvers.base.Solver`."""
         return not_free(subproblem)
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
-        """See :class:`dald_model.solvers.base.Solver`."""
         return _Session(subproblems)
 
 
@@ -42,7 +40,6 @@ class KinkedCopying(Copying):
     """The same for clients that follow subgradients."""
 
     def refuses(self, subproblem: Subproblem) -> str:
-        """See :class:`dald_model.solvers.base.Solver`."""
         return no_subgradient(subproblem)
 
 
@@ -54,7 +51,6 @@ class _Session:
         self._sides = [sp.csr_array(sub.sides[0].T) for sub in subproblems]
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
-        """See :class:`dald_model.solvers.base.Session`."""
         points = block_diagonal([self._sides[at] for at in turn.which]) @ turn.neighbours
         values = self._smooth.objectives(turn.which, points)
         return Answers(
@@ -87,11 +83,9 @@ class Mixing:
         self.step, self.weights = step, weights
 
     def refuses(self, subproblem: Subproblem) -> str:
-        """See :class:`dald_model.solvers.base.Solver`."""
         return no_mixing(subproblem, falls=self.step is None)
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
-        """See :class:`dald_model.solvers.base.Solver`."""
         return _MixingSession(self, subproblems)
 
 
@@ -116,7 +110,6 @@ class _MixingSession:
         self._prox = Prox([subproblems[at] for at in bounded]) if bounded else None
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
-        """See :class:`dald_model.solvers.base.Session`."""
         sides = block_diagonal([self._sides[at] for at in turn.which])
         weights = np.concatenate([self._weights[at] for at in turn.which])
         pull = sides.T @ (weights * (turn.neighbours - sides @ turn.points))

@@ -80,15 +80,12 @@ class GradientSteps(_Descent):
 
     @property
     def name(self) -> str:
-        """See :class:`dald_model.solvers.base.Solver`."""
         return f"gradient steps ({_steps(self.count)} of {self.step:g})"
 
     def refuses(self, subproblem: Subproblem) -> str:
-        """See :class:`dald_model.solvers.base.Solver`."""
         return _not_smooth(subproblem) or (_far(subproblem) if self.from_neighbour else "")
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
-        """See :class:`dald_model.solvers.base.Solver`."""
         return GradientSession(subproblems, self._plan)
 
 
@@ -111,11 +108,9 @@ class CorrectedSteps(GradientSteps):
 
     @property
     def name(self) -> str:
-        """See :class:`dald_model.solvers.base.Solver`."""
         return f"corrected {super().name}"
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
-        """See :class:`dald_model.solvers.base.Solver`."""
         return CorrectedSession(subproblems, self._plan)
 
 
@@ -142,15 +137,12 @@ class NewtonSteps(LocalSteps):
 
     @property
     def name(self) -> str:
-        """See :class:`dald_model.solvers.base.Solver`."""
         return f"newton steps ({_steps(self.count)})"
 
     def refuses(self, subproblem: Subproblem) -> str:
-        """See :class:`dald_model.solvers.base.Solver`."""
         return _not_smooth(subproblem) or no_hessian(subproblem)
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
-        """See :class:`dald_model.solvers.base.Solver`."""
         return NewtonStepsSession(subproblems, self.count, self.damping)
 
 
@@ -168,15 +160,12 @@ class ProximalGradientSteps(_Descent):
 
     @property
     def name(self) -> str:
-        """See :class:`dald_model.solvers.base.Solver`."""
         return f"proximal gradient steps ({_steps(self.count)} of {self.step:g})"
 
     def refuses(self, subproblem: Subproblem) -> str:
-        """See :class:`dald_model.solvers.base.Solver`."""
         return unknown(subproblem) or (_far(subproblem) if self.from_neighbour else "")
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
-        """See :class:`dald_model.solvers.base.Solver`."""
         return ProximalSession(subproblems, self._plan)
 
 

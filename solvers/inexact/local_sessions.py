@@ -94,7 +94,6 @@ class GradientSession(_Session):
         self._reason = f"the step {plan.step:g} is too large: the iterate left {{}}"
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
-        """See :class:`dald_model.solvers.base.Session`."""
         plan, turn = self._plan, self._begun(turn)
         points = slopes = turn.points
         with np.errstate(all="ignore"):
@@ -113,7 +112,6 @@ class CorrectedSession(GradientSession):
     """Gradient steps with the prices and without the penalties."""
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
-        """See :class:`dald_model.solvers.base.Session`."""
         return super().minimise(turn._replace(rho=np.zeros(turn.rho.size)), tolerance)
 
 
@@ -125,7 +123,6 @@ class NewtonStepsSession(_Session):
         self._count, self._damping = count, damping
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
-        """See :class:`dald_model.solvers.base.Session`."""
         points = slopes = turn.points
         with np.errstate(all="ignore"):
             for _ in range(self._count):
@@ -159,7 +156,6 @@ class ProximalSession(GradientSession):
         self._prox = Prox(subproblems)
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
-        """See :class:`dald_model.solvers.base.Session`."""
         plan, turn, landed = self._plan, self._begun(turn), None
         points = before = turn.points
         with np.errstate(all="ignore"):

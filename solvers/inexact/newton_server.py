@@ -42,11 +42,9 @@ class CurvedAverage:
         self.clients, self.damping = clients, damping
 
     def refuses(self, subproblem: Subproblem) -> str:
-        """See :class:`dald_model.solvers.base.Solver`."""
         return "" if subproblem.client.is_server else "it is no server"
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
-        """See :class:`dald_model.solvers.base.Solver`."""
         return _Session(self, subproblems)
 
 
@@ -64,7 +62,6 @@ class _Session:
         self._places = [np.array([entry[int(at)] for at in c.entries]) for c in self._clients]
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
-        """See :class:`dald_model.solvers.base.Session`."""
         matrix = self._server.sides[0]
         present = [i for i, at in enumerate(self._places) if (turn.rho[at] > 0).all()]
         own = [self._clients[i].sides[0] for i in present]

@@ -59,7 +59,6 @@ class Surrogate:
         self.reference = Reference(solver)
 
     def refuses(self, subproblem: Subproblem) -> str:
-        """See :class:`dald_model.solvers.base.Solver`."""
         return ""
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
@@ -89,7 +88,6 @@ class _Session:
         self._reference = solver.reference.open(self._bounded)
 
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
-        """See :class:`dald_model.solvers.base.Session`."""
         own = [self._subproblems[at] for at in turn.which]
         stops = np.cumsum([sub.size for sub in own])[:-1]
         said: dict[int, str] = {}

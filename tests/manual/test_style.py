@@ -5,6 +5,7 @@ sentence about "who" or "what" that is no question, "a" for "per", and terms of 
 for ideas that the field has words for.
 """
 
+import ast
 import inspect
 import re
 from collections.abc import Iterator
@@ -75,3 +76,18 @@ def test_docstrings_of_public_names(package: object) -> None:
 
 def test_messages_of_statuses() -> None:
     assert not [line for status in dm.Status for line in unclear(status.message)]
+
+
+def test_a_method_without_words_is_that_of_a_documented_one() -> None:
+    """An override says what its base or protocol says, and every other public method its own."""
+    told, silent = set[str](), dict[str, str]()
+    for folder in ("dald_model", "solvers"):
+        for file in (ROOT / folder).rglob("*.py"):
+            for each in ast.walk(ast.parse(file.read_text())):
+                for method in each.body if isinstance(each, ast.ClassDef) else ():
+                    if isinstance(method, ast.FunctionDef) and not method.name.startswith("_"):
+                        if ast.get_docstring(method):
+                            told.add(method.name)
+                        else:
+                            silent[method.name] = f"{file.name}:{method.lineno}"
+    assert not {name: at for name, at in silent.items() if name not in told}

@@ -32,7 +32,6 @@ class _Euclidean(Kind):
         return Epigraph(rows, right, [("SecondOrderConeT", width + 1)] * count)
 
     def height(self, width: int) -> int:
-        """See :class:`Kind`."""
         return width + 1
 
 
@@ -55,7 +54,6 @@ class Norm(_Euclidean):
         return Recognised(self, others, None, t, 1 / first[0][t])
 
     def value(self, u: np.ndarray, parameter: np.ndarray) -> np.ndarray:
-        """See :class:`Kind`."""
         return np.linalg.norm(u, axis=-1)
 
     def gradient(self, u: np.ndarray, parameter: np.ndarray) -> np.ndarray:
@@ -64,7 +62,6 @@ class Norm(_Euclidean):
         return u / np.maximum(length, np.finfo(float).tiny)
 
     def prox(self, u: np.ndarray, weight: np.ndarray, parameter: np.ndarray) -> np.ndarray:
-        """See :class:`Kind`."""
         length = np.linalg.norm(u, axis=-1)
         factor = np.maximum(0.0, 1.0 - weight / np.where(length > 0, length, 1.0))
         return factor[..., None] * u
@@ -72,7 +69,6 @@ class Norm(_Euclidean):
     def scaled(
         self, weight: np.ndarray, parameter: np.ndarray, size: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See :class:`Kind`."""
         return weight * size, parameter
 
 
@@ -103,7 +99,6 @@ class Ball(_Euclidean):
         return np.array([one.factor for one in found]), self.radii(found, levels)
 
     def radii(self, found: Sequence[Recognised], levels: np.ndarray) -> np.ndarray:
-        """See :class:`Kind`."""
         return levels * [one.scale for one in found]
 
     def value(self, u: np.ndarray, parameter: np.ndarray) -> np.ndarray:
@@ -111,11 +106,9 @@ class Ball(_Euclidean):
         return np.zeros(u.shape[:-1])
 
     def excess(self, u: np.ndarray, parameter: np.ndarray) -> np.ndarray:
-        """See :class:`Kind`."""
         return np.linalg.norm(u, axis=-1) - parameter
 
     def prox(self, u: np.ndarray, weight: np.ndarray, parameter: np.ndarray) -> np.ndarray:
-        """See :class:`Kind`."""
         length = np.linalg.norm(u, axis=-1)
         factor = np.minimum(1.0, parameter / np.where(length > 0, length, 1.0))
         return factor[..., None] * u
@@ -123,7 +116,6 @@ class Ball(_Euclidean):
     def scaled(
         self, weight: np.ndarray, parameter: np.ndarray, size: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See :class:`Kind`."""
         return weight, parameter / size
 
 
@@ -147,15 +139,12 @@ class SquareBall(Ball):
         return Recognised(self, halved, None, t, 1.0, -1, slope, row, 0.5 / slope, level)
 
     def radii(self, found: Sequence[Recognised], levels: np.ndarray) -> np.ndarray:
-        """See :class:`Kind`."""
         return np.sqrt(np.maximum(levels, 0.0))
 
     def gains(self, found: Sequence[Recognised], radii: np.ndarray) -> np.ndarray:
-        """See :class:`Kind`."""
         return super().gains(found, radii) / radii
 
     def excess(self, u: np.ndarray, parameter: np.ndarray) -> np.ndarray:
-        """See :class:`Kind`."""
         return np.vecdot(u, u) - parameter**2
 
 

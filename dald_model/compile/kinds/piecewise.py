@@ -18,7 +18,6 @@ class Linear(Kind):
     name = "linear"
 
     def read(self, component: Component) -> Recognised | None:
-        """See :class:`Kind`."""
         if component.maximum is None:
             return None
         top, pieces = component.maximum
@@ -47,22 +46,18 @@ class Absolute(Kind):
         return Recognised(self, [gap], mean, top, 0.5)
 
     def value(self, u: np.ndarray, parameter: np.ndarray) -> np.ndarray:
-        """See :class:`Kind`."""
         return np.abs(u)
 
     def gradient(self, u: np.ndarray, parameter: np.ndarray) -> np.ndarray:
-        """See :class:`Kind`."""
         return np.sign(u)
 
     def prox(self, u: np.ndarray, weight: np.ndarray | float, parameter: np.ndarray) -> np.ndarray:
-        """See :class:`Kind`."""
         inside = np.clip(u, -weight, weight)
         return np.subtract(u, inside, out=inside)
 
     def scaled(
         self, weight: np.ndarray, parameter: np.ndarray, size: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See :class:`Kind`."""
         return weight * size, parameter
 
     def epigraph(
@@ -74,7 +69,6 @@ class Absolute(Kind):
         return Epigraph(rows, right, [("NonnegativeConeT", right.size)])
 
     def height(self, width: int) -> int:
-        """See :class:`Kind`."""
         return 2
 
 
@@ -106,7 +100,6 @@ class SquaredHinge(Kind):
         return diagonal[[one.epigraph for one in found]], np.zeros(len(found))
 
     def evaluate(self, u: np.ndarray, parameter: np.ndarray) -> Evaluated:
-        """See :class:`Kind`."""
         beyond = np.maximum(u, 0)
         return beyond**2 / 2, beyond, (u > 0).astype(float)
 
@@ -150,12 +143,10 @@ class Huber(Kind):
         return weight, tops * [one.scale for one in found] / weight
 
     def evaluate(self, u: np.ndarray, parameter: np.ndarray) -> Evaluated:
-        """See :class:`Kind`."""
         near = np.clip(u, -parameter, parameter)
         return near * (u - near / 2), near, (np.abs(u) <= parameter).astype(float)
 
     def gradient(self, u: np.ndarray, parameter: np.ndarray) -> np.ndarray:
-        """See :class:`Kind`."""
         return np.clip(u, -parameter, parameter)
 
 

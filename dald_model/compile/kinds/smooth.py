@@ -16,7 +16,6 @@ class Exponential(Kind):
     name = "exp"
 
     def read(self, component: Component) -> Recognised | None:
-        """See :class:`Kind`."""
         if component.exponential is None:
             return None
         t, (one, two, three) = component.exponential
@@ -28,7 +27,6 @@ class Exponential(Kind):
         return Recognised(self, [one], None, t, 1 / factor)
 
     def evaluate(self, u: np.ndarray, parameter: np.ndarray) -> Evaluated:
-        """See :class:`Kind`."""
         power = np.exp(u)
         return power, power, power
 
@@ -43,7 +41,6 @@ class Logarithm(Kind):
     is_positive = True
 
     def read(self, component: Component) -> Recognised | None:
-        """See :class:`Kind`."""
         lowered = _lowered(component)
         if lowered is None:
             return None
@@ -54,7 +51,6 @@ class Logarithm(Kind):
         return Recognised(self, [three], rest, t, scale * count)
 
     def evaluate(self, u: np.ndarray, parameter: np.ndarray) -> Evaluated:
-        """See :class:`Kind`."""
         inverse = 1 / u
         return np.where(u > 0, -np.log(u), np.inf), -inverse, inverse**2
 
@@ -67,7 +63,6 @@ class Entropy(Kind):
     is_of_entries = True
 
     def read(self, component: Component) -> Recognised | None:
-        """See :class:`Kind`."""
         lowered = _lowered(component)
         if lowered is None:
             return None
@@ -100,7 +95,6 @@ class Logistic(Kind):
     most_curved = 0.25
 
     def read(self, component: Component) -> Recognised | None:
-        """See :class:`Kind`."""
         if component.log_sum_exp is None:
             return None
         top, arguments = component.log_sum_exp
@@ -139,14 +133,12 @@ class LogSumExp(Kind):
     inert = -np.inf
 
     def read(self, component: Component) -> Recognised | None:
-        """See :class:`Kind`."""
         if component.log_sum_exp is None:
             return None
         top, arguments = component.log_sum_exp
         return Recognised(self, arguments, None, top, 1.0)
 
     def evaluate(self, u: np.ndarray, parameter: np.ndarray) -> Evaluated:
-        """See :class:`Kind`."""
         top = u.max(axis=-1, keepdims=True)
         shares = np.exp(u - top)
         total = shares.sum(axis=-1, keepdims=True)
@@ -170,7 +162,6 @@ class Square(Kind):
     most_curved = 1.0
 
     def evaluate(self, u: np.ndarray, parameter: np.ndarray) -> Evaluated:
-        """See :class:`Kind`."""
         return u * u / 2, u, np.ones(u.shape)
 
 
@@ -204,7 +195,6 @@ class Cube(Kind):
         return None
 
     def evaluate(self, u: np.ndarray, parameter: np.ndarray) -> Evaluated:
-        """See :class:`Kind`."""
         size = np.abs(u)
         return size**3, 3 * u * size, 6 * size
 
@@ -234,7 +224,6 @@ class Quartic(Kind):
         return Recognised(self, [half], None, t, 1.0)
 
     def evaluate(self, u: np.ndarray, parameter: np.ndarray) -> Evaluated:
-        """See :class:`Kind`."""
         square = u * u
         return square * square, 4 * u * square, 12 * square
 
@@ -250,7 +239,6 @@ class Reciprocal(Kind):
     is_positive = True
 
     def read(self, component: Component) -> Recognised | None:
-        """See :class:`Kind`."""
         if len(component.columns) != 1 or [kind for kind, _ in component.cones] != ["soc"]:
             return None
         t, rows = component.columns[0], component.cones[0][1]
@@ -265,7 +253,6 @@ class Reciprocal(Kind):
         return Recognised(self, [own], None, t, 1.0)
 
     def evaluate(self, u: np.ndarray, parameter: np.ndarray) -> Evaluated:
-        """See :class:`Kind`."""
         inverse = 1 / u
         value = np.where(u > 0, inverse, np.inf)
         return value, -(inverse**2), 2 * inverse**3

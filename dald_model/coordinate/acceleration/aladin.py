@@ -103,7 +103,6 @@ class ALADIN:
     otherwise: Hybrid = field(default_factory=Hybrid)
 
     def open(self, opening: Opening) -> AladinRun:
-        """See :class:`Acceleration`."""
         compiled = opening.compiled
         for name, sub in compiled.items():
             why = "" if name in compiled.averages else no_manifold(sub)
@@ -115,7 +114,6 @@ class ALADIN:
         return AladinRun(AladinModel(opening), self.otherwise.open(opening))
 
     def reveals(self, compiled: Decomposition) -> str:
-        """See :class:`Acceleration`."""
         return f"Hessians; {self.otherwise.reveals(compiled)}"
 
     def added(self, compiled: Decomposition) -> int:
@@ -126,7 +124,6 @@ class ALADIN:
         return hessians + self.otherwise.added(compiled)
 
     def explain(self) -> str:
-        """See :class:`Acceleration`."""
         return (
             f"{self!r} has each client send the Hessian of its augmented Lagrangian on its r "
             "shared directions, 4 r (r + 1) bytes whenever it is another, to a coordinator that "
@@ -149,7 +146,6 @@ class AladinModel(SecantModel):
         self.error = 0.0
 
     def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
-        """See :class:`Accelerator`."""
         super().observe(evaluation, rho)
         for model in self._sent:
             model.hear(evaluation.points, self._slopes)
@@ -168,18 +164,15 @@ class AladinRun(Accelerator):
         return self._otherwise.learnt
 
     def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
-        """See :class:`Accelerator`."""
         if self._left:
             self._sent.observe(evaluation, rho)
         self._otherwise.observe(evaluation, rho)
 
     def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
-        """See :class:`Accelerator`."""
         found = self._sent.propose(evaluation, rho) if self._left else None
         return self._otherwise.propose(evaluation, rho) if found is None else found
 
     def reject(self, name: str) -> None:
-        """See :class:`Accelerator`."""
         if name == self._sent.name:
             self._left -= 1
         else:

@@ -56,11 +56,9 @@ class Anderson:
         check_whole(argument(self, "memory"), self.memory)
 
     def open(self, opening: Opening) -> AndersonMixer:
-        """See :class:`Acceleration`."""
         return AndersonMixer(self.memory, opening.rho, opening.reduce)
 
     def reveals(self, compiled: Decomposition) -> str:
-        """See :class:`Acceleration`."""
         return "sums"
 
     def added(self, compiled: Decomposition) -> int:
@@ -68,7 +66,6 @@ class Anderson:
         return BYTES * self.memory * (len(compiled) - len(compiled.servers))
 
     def explain(self) -> str:
-        """See :class:`Acceleration`."""
         return (
             f"{self!r} mixes the last {self.memory} outer loops; it needs "
             f"{8 * self.memory} bytes of inner products per round over all edges"
@@ -93,7 +90,6 @@ class AndersonMixer(Accelerator):
         self._rho = rho
 
     def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
-        """See :class:`Accelerator`."""
         if self._rho is not rho:
             self._rho, self._count, self._last = rho, 0, None
             return
@@ -113,7 +109,6 @@ class AndersonMixer(Accelerator):
         self._gram[at, :held] = self._gram[:held, at] = self._products(residual)
 
     def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
-        """See :class:`Accelerator`."""
         held = self._held if evaluation.is_whole else 0
         lengths = np.sqrt(self._gram.diagonal()[:held])
         if not (held and (lengths > 0).all() and np.isfinite(lengths).all()):

@@ -85,7 +85,6 @@ class BundleModel(Accelerator):
         self._stuck = 0
 
     def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
-        """See :class:`Accelerator`."""
         points = self._coordinates.points(evaluation.sides)
         slopes = self._coordinates.slopes(evaluation.estimates)
         heights = self._cuts.add(points, slopes, evaluation.objectives)
@@ -110,7 +109,6 @@ class BundleModel(Accelerator):
             self._nearness = min(2 * self._nearness, NEAREST)
 
     def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
-        """See :class:`Accelerator`."""
         agreed = self._master.agreed
         found = self._solved(self._cuts.rows())
         if found is None:

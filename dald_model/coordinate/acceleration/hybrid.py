@@ -73,7 +73,6 @@ class Hybrid:
     anderson: Anderson = field(default_factory=Anderson)
 
     def open(self, opening: Opening) -> Accelerator:
-        """See :class:`Acceleration`."""
         compiled, mixer = opening.compiled, self.anderson.open(opening)
         sizes = self.secant.sizes(compiled)
         if not self._learns(compiled):
@@ -107,7 +106,6 @@ class Hybrid:
         return self.secant.added(compiled) + BYTES * (len(compiled) - len(compiled.servers))
 
     def explain(self) -> str:
-        """See :class:`Acceleration`."""
         return (
             f"{self.secant.explain()}; or, if clients have kinks, minimises the lower bounds "
             f"from their answers and objectives; else {self.anderson.explain()}"
@@ -150,7 +148,6 @@ class Sure(Accelerator):
         self._secant = secant
 
     def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
-        """See :class:`Accelerator`."""
         if self._secant.error > SURE:
             return None
         found, reach = self._secant.propose(evaluation, rho), self._secant.reach
@@ -184,11 +181,9 @@ class Portfolio(Accelerator):
 
     @property
     def learnt(self) -> ModelState | None:
-        """See :class:`Accelerator`."""
         return next((one.learnt for one in self._all if one.learnt is not None), None)
 
     def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
-        """See :class:`Accelerator`."""
         for one in self._all:
             one.observe(evaluation, rho)
         size = evaluation.size(rho)
@@ -204,7 +199,6 @@ class Portfolio(Accelerator):
             self._end(self._begun.size(rho) / best if best else math.inf)
 
     def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
-        """See :class:`Accelerator`."""
         way = self._ways[self._turn]
         if not evaluation.is_whole:  # turns are counted in whole rounds
             way = (*way, *self._all)

@@ -82,7 +82,6 @@ class Secant:
         return self._largest(compiled) <= self.directions
 
     def open(self, opening: Opening) -> SecantModel:
-        """See :class:`Acceleration`."""
         compiled = opening.compiled
         if not self.takes(compiled):
             raise OptionError(
@@ -93,7 +92,6 @@ class Secant:
         return SecantModel(opening)
 
     def reveals(self, compiled: Decomposition) -> str:
-        """See :class:`Acceleration`."""
         return "answers, prices"
 
     def added(self, compiled: Decomposition) -> int:
@@ -102,7 +100,6 @@ class Secant:
         return BYTES * sum(sub.entries.size for sub in clients)
 
     def explain(self) -> str:
-        """See :class:`Acceleration`."""
         return (
             f"{self!r} learns a model of each client's response; it needs a coordinator that sees "
             "the prices and values of all edges, as a server does, and adds nothing to the "
@@ -153,11 +150,9 @@ class SecantModel(Accelerator):
 
     @property
     def learnt(self) -> ModelState:
-        """See :class:`Accelerator`."""
         return ModelState(self.master, [model.stiffness() for model in self._models])
 
     def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
-        """See :class:`Accelerator`."""
         points = self.coordinates.points(evaluation.sides)
         slopes = self.coordinates.slopes(evaluation.estimates)
         if self._points is not None:
@@ -172,7 +167,6 @@ class SecantModel(Accelerator):
         self._points, self._slopes = points, slopes
 
     def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
-        """See :class:`Accelerator`."""
         if self._rest:
             self._rest -= 1
             return None
