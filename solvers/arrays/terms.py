@@ -59,11 +59,6 @@ class Terms:
         return found
 
     @property
-    def has_kinks(self) -> bool:
-        """Whether there are terms without a gradient."""
-        return bool(self._kinked)
-
-    @property
     def has_slopes(self) -> bool:
         """Whether there are smooth terms."""
         return bool(self._smooth)

@@ -83,22 +83,9 @@ minimum of its quadratic model. (Logistic clients that are each separable, 20 an
 
 
 class LocalMinimiser(NamedTuple):
-    """Of one client, arrays of shape (m,).
+    """Of one client, with its curvature; the point (m,) is NaN where it has none."""
 
-    Attributes
-    ----------
-    base : ndarray
-        Where it was held.
-    point : ndarray
-        Its minimiser; NaN where it has none.
-    start : ndarray
-        Where a run begins, NaN where that is at the minimiser.
-    curvature : Curvature
-    """
-
-    base: np.ndarray
     point: np.ndarray
-    start: np.ndarray
     curvature: Curvature
 
 
@@ -110,8 +97,6 @@ class LocalMinimisers(NamedTuple):
     points : ndarray
         All variables one after the other. Servers and clients without a minimiser are at the mean
         of their neighbours; NaN where nobody says anything.
-    having : frozenset
-        The clients with a minimiser.
     curvatures : dict
         Client -> its curvature; servers have none.
     starts : ndarray
@@ -125,7 +110,6 @@ class LocalMinimisers(NamedTuple):
     """
 
     points: np.ndarray
-    having: frozenset[Hashable]
     curvatures: dict[Hashable, Curvature]
     starts: np.ndarray
     base: np.ndarray
@@ -210,19 +194,17 @@ class LocalSearch:
         for name in compiled.averages:
             starts[compiled.columns[name]] = np.nan
         place_missing(compiled, starts)
-        having = frozenset(n for n, part in compiled.columns.items() if not missing[part].any())
         is_here = np.zeros(points.size)
         for name in self._here:
             is_here[compiled.columns[name]] = 1.0
         lengths, ways = is_here * self._lengths, is_here * self._ways
         starts = np.nan_to_num(starts)
-        return LocalMinimisers(points, having, self._curvatures, starts, self._base, lengths, ways)
+        return LocalMinimisers(points, self._curvatures, starts, self._base, lengths, ways)
 
     def of(self, name: Hashable) -> LocalMinimiser:
         """The local minimiser of one client."""
-        part = self._compiled.columns[name]
-        found = self._base[part], self._points[part].copy(), self._starts[part]
-        return LocalMinimiser(*found, self._curvatures[name])
+        point = self._points[self._compiled.columns[name]].copy()
+        return LocalMinimiser(point, self._curvatures[name])
 
     def ask_each(self, but: list[Hashable]) -> None:
         """Solve for each client by itself, and once more with far less of the proximal term.
