@@ -35,26 +35,22 @@ def argument(owner: Any, what: str) -> str:
     return f"{type(owner).__name__}: given {what}="
 
 
-def check_positive(
-    said: str, given: Any, expected: str = "a positive number", error: Error = OptionError
-) -> None:
+def check_positive(said: str, given: Any, expected: str = "a positive number") -> None:
     """Refuse what is no positive finite number."""
     if not (is_number(given) and 0 < given < math.inf):
-        raise error(f"{said}{given!r}, expected {expected}")
+        raise OptionError(f"{said}{given!r}, expected {expected}")
 
 
-def check_from_zero(
-    said: str, given: Any, expected: str = "a finite number from 0", error: Error = OptionError
-) -> None:
+def check_from_zero(said: str, given: Any) -> None:
     """Refuse what is no finite number from 0."""
     if not (is_number(given) and 0 <= given < math.inf):
-        raise error(f"{said}{given!r}, expected {expected}")
+        raise OptionError(f"{said}{given!r}, expected a finite number from 0")
 
 
-def check_share(said: str, given: Any, expected: str, error: Error = OptionError) -> None:
+def check_share(said: str, given: Any, expected: str) -> None:
     """Refuse what is no number from 0, below 1."""
     if not (is_number(given) and 0 <= given < 1):
-        raise error(f"{said}{given!r}, expected {expected}")
+        raise OptionError(f"{said}{given!r}, expected {expected}")
 
 
 def check_whole(

@@ -198,7 +198,9 @@ class Joint(NamedTuple):
     energy: float
 
     @classmethod
-    def of(cls, compiled: Decomposition, units: Units, off: np.ndarray | None) -> Joint | None:
+    def of(
+        cls, compiled: Decomposition, units: Units, off: np.ndarray | None = None
+    ) -> Joint | None:
         """Everything in natural units around the clients' own answers.
 
         ``off`` says which entries of edges are not in the problem, (size,) bool; None is no entry.

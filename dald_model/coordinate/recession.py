@@ -80,9 +80,7 @@ class Recession(NamedTuple):
         return Termination(status, self.client, self.said)
 
 
-def falls_forever(
-    compiled: Decomposition, points: Points, off: np.ndarray | None = None
-) -> Recession | None:
+def falls_forever(compiled: Decomposition, points: Points) -> Recession | None:
     """A proof that the problem has no minimiser; None if there is none.
 
     It solves up to eight cone programs of all clients together, so it is to be asked once, at the
@@ -95,8 +93,6 @@ def falls_forever(
     compiled : Decomposition
     points : dict
         Client -> vector of its variables, from which the objective is followed.
-    off : ndarray of bool, shape (size,)
-        Entries of edges that are not in the problem; None where all are.
 
     Examples
     --------
@@ -111,7 +107,7 @@ def falls_forever(
     >>> print(found.said)
     the objective has no minimiser: it keeps falling along x = +1; bound ... cp.sum_squares of them
     """
-    joint = Joint.of(compiled, Units.plain(compiled), off)
+    joint = Joint.of(compiled, Units.plain(compiled))
     proof = None if joint is None else descent(joint.cone)
     if joint is None or proof is None:
         return None
