@@ -11,24 +11,29 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.coordinate.acceleration.evaluation import Accelerator, Evaluation, Proposal
+from dald_model.coordinate.acceleration.evaluation import Evaluation, Proposal
 from dald_model.coordinate.status import ClientFailedError, Termination
 from dald_model.coordinate.sweeper import SerialSweeper
 from tests.zoo import GRAPHS, PROBLEMS
 
 
 @dataclass
-class Wrecker(Accelerator):
+class Wrecker:
     """Proposes random points as far away as ``size`` times the residual; rests when refused."""
 
     size: float
     rest: int = 0
+    learnt = None
+    recalled = ()
 
     def open(self, *given: Any) -> Wrecker:
         return self
 
     def explain(self) -> str:
         return "wrecks"
+
+    def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
+        pass
 
     def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
         if self.rest:
@@ -40,6 +45,9 @@ class Wrecker(Accelerator):
 
     def reject(self, name: str) -> None:
         self.rest = 8
+
+    def accept(self, name: str) -> None:
+        pass
 
 
 @pytest.mark.parametrize("size", [1.0, 100.0, 1e12, np.nan])
