@@ -192,7 +192,8 @@ class Programme:
         for key, group in self.groups.items():
             if group.tops is not None:
                 sizes = group.cone.norms(found[key])
-                shares = group.tops / np.maximum(sizes, group.tops)
+                over = sizes > group.tops  # a weight may be zero
+                shares = np.where(over, group.tops / np.where(over, sizes, 1.0), 1.0)
                 found[key] = found[key] * np.repeat(shares, key[1])
             elif isinstance(group.cone, Orthant):
                 found[key] = np.maximum(found[key], 0.0)
