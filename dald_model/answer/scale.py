@@ -112,7 +112,10 @@ class Scale:
         self.paid += self._paid_within(claim, at, costs, alone.endless)
         self.cost = max(self.paid, self.least)
         change = float(near.changes[np.isfinite(near.changes)].sum())
-        self.worth = max(self.paid, self.least / np.sqrt(ALLOWED), PRINTED * change)
+        worth = max(self.paid, self.least / np.sqrt(ALLOWED), PRINTED * change)
+        self.worth = (
+            worth or 1.0
+        )  # objectives that are constant have no unit that prices could have
 
     def _paid_within(
         self,

@@ -27,7 +27,7 @@ from dald_model.gc_pause import gc_paused
 from dald_model.schedule.network import Levels
 from dald_model.schedule.round_state import Residuals
 from dald_model.solvers.base import Encoding, Multipliers
-from dald_model.solvers.interior.coordinator import Aggregator, Found
+from dald_model.solvers.interior.coordinator import Aggregator, Coordinator, Found
 from dald_model.solvers.interior.joint import Joint, Opening
 from dald_model.solvers.interior.member import Member, Seen
 from dald_model.solvers.interior.shown import sent
@@ -122,7 +122,7 @@ class InteriorSweeper:
             self._held = 0 if self._joint.resume(self._start) else None
             if idle is not None and self._held is None:
                 idle.restart()
-            self._first = abs(self._joint.coordinator.found.value)
+            self._first = self._worth_first(self._joint.coordinator)
         check_time()
         found, is_stuck = self._held_round(self._joint), False
         if found is None:
@@ -263,7 +263,7 @@ class InteriorSweeper:
         if worst <= 1.0 and self._held <= CORRECTED:
             return joint.coordinator.found
         self._joint = self._anew(joint)
-        self._first = abs(self._joint.coordinator.found.value)
+        self._first = self._worth_first(self._joint.coordinator)
         self._held, self._best, self._nearest, self._since = None, np.inf, np.inf, 0
         self._later = None  # which is in other units
         return None
@@ -329,6 +329,10 @@ class InteriorSweeper:
     def _worst(self, found: Found) -> float:
         worst = float(np.max([found.primal, found.dual, self._relative(found)]))
         return worst if np.isfinite(worst) else np.inf
+
+    def _worth_first(self, coordinator: Coordinator) -> float:
+        """The value of the first round, or what slopes make of lengths: it may be zero there."""
+        return max(abs(coordinator.found.value), 1 / coordinator.cost)
 
     def _relative(self, found: Found) -> float:
         worth = max(min(abs(found.value), abs(found.bound)), WORTH * self._first)

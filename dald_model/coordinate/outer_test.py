@@ -120,13 +120,22 @@ class OuterTest:
 
     def refusal(self, state: State) -> EndProof | None:
         """The proof of an iterate that met the test, where its gap is too large; else None."""
-        test, membership = self._settings.end_test, self._membership
-        is_claim = self._method.goal is Goal.OPTIMUM and membership.whole
-        if test is None or not is_claim:
+        found = self._proof(state)
+        if found is None:
             return None
-        found = test(state)
         self.refused += not found.is_proved
         return None if found.is_proved and not found.falls_beyond else found
+
+    def proves(self, state: State) -> bool:
+        """Whether the gap of an iterate is proved, whatever its residuals are."""
+        found = self._proof(state)
+        return found is not None and found.is_proved and not found.falls_beyond
+
+    def _proof(self, state: State) -> EndProof | None:
+        """What is proved of an iterate; None where nobody can, or nothing is claimed."""
+        test, membership = self._settings.end_test, self._membership
+        is_claim = self._method.goal is Goal.OPTIMUM and membership.whole
+        return test(state) if test is not None and is_claim else None
 
     def certified(self, state: State, at: int) -> str:
         """The certificate of the iterate, "" where too weak; asked at 1.5 times the rounds."""

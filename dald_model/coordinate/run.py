@@ -159,6 +159,7 @@ class Run:
             self._collect()
         except DaldError as lost:  # from an engine: the multipliers are lost, the rounds are kept
             termination, error = Termination.of(lost), error or lost
+        termination = self._proved(termination)
         events, placement = tuple(self.layer.events), self.settings.placement
         return Outcome(
             termination,
@@ -322,6 +323,19 @@ class Run:
         status = Status.OPTIMAL_INACCURATE if least.is_near else Status.STALLED
         said = f"the residuals met their tolerances in round {self._best.round}, but {least.said}"
         return Termination(status, None, said)
+
+    def _proved(self, ended: Termination) -> Termination:
+        """What rounding ended is an answer, if an inaccurate one, where a gap is proved.
+
+        Of an interior point, whose residuals are those of its own scaled program.
+        """
+        state, is_scaled = self._best.state, self.method.sweeper is not None
+        if not is_scaled or ended.status is not Status.STALLED or state is None:
+            return ended
+        if self._least is not None or not self._outer_test.proves(state):
+            return ended
+        said = f"{ended.detail}; the gap of what was reached is proved"
+        return Termination(Status.OPTIMAL_INACCURATE, None, said)
 
     def _endless(self, state: State) -> Termination | None:
         """The end where the problem is proved to have no minimiser, else None."""

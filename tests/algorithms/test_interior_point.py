@@ -323,3 +323,14 @@ def test_a_run_that_is_cut_short_has_the_iterate_that_a_callback_sees(rounds: in
     unseen = model.solve(disclose="curvature", max_rounds=rounds)
     assert (str(unseen.status), unseen.rounds) == ("round_limit", rounds)
     np.testing.assert_allclose(np.array(unseen[w]), seen[-1], rtol=1e-9, atol=1e-12)
+
+
+def test_what_rounding_ended_is_an_answer_where_its_gap_is_proved() -> None:
+    """Columns that are one another but for 1e-5, of three owners: 0.4934 by exact arithmetic."""
+    drawn = redrawn("collinear", 271126000035)
+    assert drawn is not None
+    result = drawn.build().solve(disclose="curvature")
+    assert drawn.label(result) == "right"
+    assert result.status == "optimal_inaccurate"
+    assert "the gap of what was reached is proved" in result.detail
+    assert result.certificate().ok
