@@ -168,6 +168,10 @@ class Proposals:
         """A client could not be solved: whether that was at a proposal, which is taken back."""
         return self._safeguard is not None and self._safeguard.failed(state)
 
+    def nearest(self, state: State) -> State:
+        """The state that penalties are judged by, see :meth:`.Safeguard.nearest`."""
+        return self._safeguard.nearest(state) if self._safeguard else state
+
     def look(self, state: State) -> bool:
         """Choose where the next outer loop begins; whether the last proposal was taken back."""
         return self._safeguard is not None and self._safeguard.look(state)

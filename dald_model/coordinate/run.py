@@ -356,7 +356,7 @@ class Run:
         # Residuals of outdated values say nothing about the penalties.
         if channels is None or not channels.lagging:
             with Asking("rho", self.rule):
-                state.rho = self.rule.update(state, self._outer)
+                state.rho = self.rule.update(self._proposals.nearest(state), self._outer)
         if self._proposals.look(state):
             self._recorder.taken_back()
         self._outer, self._inner = self._outer + 1, 0

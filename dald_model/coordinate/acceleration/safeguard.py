@@ -60,6 +60,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable
+from dataclasses import replace
 
 import numpy as np
 
@@ -84,6 +85,8 @@ EARLY = 100
 """Excursions in which a residual may also be as large as the first of the run."""
 FARTHEST = 1e6
 """How many times the residual a proposal may be from the image."""
+SIGNS = np.array([[1.0], [-1.0]])
+"""Of the multiplier at the tail and at the head of an edge."""
 
 
 class Safeguard:
@@ -114,6 +117,7 @@ class Safeguard:
         self._accelerator = acceleration.open(opening)
         self._before, self._rho = self._point(state), state.rho
         self._kept: Evaluation | None = None
+        self._ended: Evaluation | None = None
         self._state: State | None = None
         self._first = self._least = math.inf
         self._excursions = self._loops = 0
@@ -143,13 +147,27 @@ class Safeguard:
         self._return(state, self._kept)
         return True
 
+    def nearest(self, state: State) -> State:
+        """The outer loop that ended, or the kept one where that is an excursion's and farther off.
+
+        Residuals of points that may be taken back say nothing of the penalties: where excursions
+        lead nowhere, each takes as many rounds as there are between two changes of these.
+        """
+        kept, self._ended = self._kept, self._evaluated(state)
+        is_nearer = kept is not None and self._ended.size(self._rho) > kept.size(self._rho)
+        if kept is None or not is_nearer or state.channels is not None:
+            return state
+        moved = SIGNS * (kept.estimates - kept.after[0]) / (2 * self._rho**2)
+        return replace(state, sides=kept.sides, received=kept.sides[::-1] - moved, mu=kept.after[0])
+
     def look(self, state: State) -> bool:
         """Judge the outer loop that ended and choose where the next begins.
 
         ``state`` has the new multipliers and penalties. Gives whether the proposal that the loop
         began at was taken back.
         """
-        evaluation, rho = self._evaluated(state), state.rho
+        evaluation, rho = self._ended or self._evaluated(state), state.rho
+        self._ended = None
         self._accelerator.observe(evaluation, rho)
         size = evaluation.size(rho)
         if math.isnan(size):  # somebody was never solved

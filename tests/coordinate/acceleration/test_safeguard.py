@@ -12,6 +12,7 @@ import pytest
 
 import dald_model as dm
 from dald_model.coordinate.acceleration.evaluation import Evaluation, Proposal
+from dald_model.coordinate.acceleration.safeguard import PROGRESS
 from dald_model.coordinate.status import ClientFailedError, Termination
 from dald_model.coordinate.sweeper import SerialSweeper
 from tests.zoo import GRAPHS, PROBLEMS
@@ -63,6 +64,30 @@ def test_random_proposals_cost_rounds_and_no_answers(problem: str, size: float) 
     # Farther than FARTHEST, or no number: not even tried
     assert taken_back.any() == (size <= 100.0)
     assert (result.history["proposal"] == "").any()
+
+
+class Watcher(dm.Fixed):
+    """Notes the residuals of the states that penalties are judged by, in the metric of these."""
+
+    seen: list[float]
+
+    def update(self, state: Any, outer: int) -> np.ndarray:
+        weight = np.sqrt(2) * state.rho
+        parts = [weight * one for one in (state.primal, *state.dual)]
+        self.seen.append(float(np.linalg.norm(parts)))
+        return state.rho
+
+
+def test_penalties_are_not_judged_by_points_that_are_taken_back() -> None:
+    """Areas of IEEE 118 stalled: every change of the penalties fell on the same bad point."""
+    rule = Watcher(1.0)
+    object.__setattr__(rule, "seen", [])
+    built = PROBLEMS["least_squares"]().on(GRAPHS["ring"]())
+    result = built.model.solve(acceleration=Wrecker(100.0), rho=rule, max_rounds=3000)
+    assert result.status == "optimal"
+    assert result.history["proposal"].str.endswith(", taken back").any()
+    least = np.minimum.accumulate(rule.seen)
+    assert (rule.seen[1:] <= least[:-1] / PROGRESS).all()
 
 
 class Breaker(Wrecker):
