@@ -33,6 +33,9 @@ from dald_model.values import flat, holding, number
 
 PRICEABLE = (Inequality, Equality, cp.Zero, cp.NonNeg, cp.PSD, cp.SOC, cp.ExpCone, cp.PowCone3D)
 """Constraints whose dual value may enter a Lagrangian; any other stays a constraint."""
+REACHES = (SHORT, 10 * SHORT)
+"""Boxes in lengths, until a solver comes to an end: of a quadrature in the place of an entropy of
+matrices Clarabel does in the second."""
 EXACT = 1e-9
 """Relative difference of two sums of the same numbers."""
 
@@ -126,15 +129,17 @@ class DualValues:
             return max(lost, slack, wrong_signs)
         stacked = cp.hstack([cp.vec(v, order="F") for v in sub.variables])
         cost = sub.client.cost + price @ (stacked - point) + priced
-        centres, spreads = sub.spread(point), sub.spread(SHORT * lengths)
-        around = {key: Measure(centres[key], spreads[key]) for key in centres}
+        centres = sub.spread(point)
         with holding([(v, centres[v.id]) for v in sub.variables]), np.errstate(all="ignore"):
             slack = abs(number(priced.value))
             here = number(cost.value)
-        found = minimise(cost, kept, around, max(judge.scale.worth, 1e-300), box=1.0)
-        if not found.is_optimal:
-            return float("nan")
-        return max((here - found.value) / SHORT, slack, wrong_signs)
+        for reach in REACHES:  # a larger box holds the smaller one, so it can lose no less
+            spreads = sub.spread(reach * lengths)
+            around = {key: Measure(centres[key], spreads[key]) for key in centres}
+            found = minimise(cost, kept, around, max(judge.scale.worth, 1e-300), box=1.0)
+            if found.is_optimal:
+                return max((here - found.value) / SHORT, slack, wrong_signs)
+        return float("nan")
 
     def _of_wrong_sign(self, rules: list[tuple[Any, Any]]) -> float:
         """What negative dual values of inequalities are worth over the lengths."""

@@ -370,7 +370,7 @@ ENDED: dict[str, tuple[Callable[[], dm.Model], str, str]] = {
     ),
     "couplings": (
         couplings_contradict, "infeasible",
-        f"{AGREE} ('cap', 1), since these contradict each other: x0 + x1 + x2 + x3 <= "
+        f"{AGREE} ('cap', 0), since these contradict each other: x0 + x1 + x2 + x3 <= "
         "5.0 of coupling 'cap' (misses by 1); 6.0 <= x0 + x1 + x2 + x3 of coupling "
         f"'floor' (misses by 1); {RELAX}",
     ),
