@@ -14,7 +14,7 @@ from dald_model.solvers.arrays.stack import TermValues
 from dald_model.solvers.arrays.terms import Terms
 from dald_model.solvers.exact.cholesky import FLAT, inverse_roots, variable_scales
 from dald_model.solvers.exact.line_search import FLATTER, flattened
-from dald_model.solvers.exact.semismooth_state import ClientState, is_inside
+from dald_model.solvers.exact.semismooth_state import SOFT, ClientState, is_inside
 from dald_model.values import ROUNDING
 
 STIFF, GROWTH = 1e6, 5.0
@@ -75,11 +75,14 @@ class Midway(NamedTuple):
         H x, and the rows' forces before they are clipped.
     is_fresh : ndarray of bool, shape (k,)
         Whether the multipliers are the forces of an inner minimiser.
+    is_new : ndarray of bool, shape (k,)
+        Whether none were found since the solve began.
     """
 
     bent: np.ndarray
     pulled: np.ndarray
     is_fresh: np.ndarray
+    is_new: np.ndarray
 
     def of(self, chosen: np.ndarray) -> Midway:
         """Those of some clients."""
@@ -131,8 +134,8 @@ class SemismoothTurn:
         is_large = self._hessians.size + self._values.size > ALONG
         is_done = np.zeros(len(self.x), dtype=bool)
         if way is None:
-            way = Midway(times(self._hessians, self.x), self._pulled(), is_done)
-        bent, pulled, is_fresh = way
+            way = Midway(times(self._hessians, self.x), self._pulled(), is_done, ~is_done)
+        bent, pulled, is_fresh, is_new = way
         gradient, ahead = None, None
         held, inside = self._functions.forces(pulled, self._stiffness)
         while taken < steps:
@@ -178,11 +181,13 @@ class SemismoothTurn:
             is_fresh &= ~is_done
             np.copyto(self.multipliers, held, where=is_fresh[:, None])
             self._hurry(np.flatnonzero(ends & ~is_done), inside, sizes)
-            self._stiffen(is_fresh)
-            pulled = np.where(is_fresh[:, None], self._pulled(), pulled)
+            is_new = is_new & ~is_fresh
+            is_short = is_new & (lengths[:, 0] < 1 / GROWTH) & (self._smooth is not None)
+            shrank = self._stiffen(is_fresh, is_short)
+            pulled = np.where((is_fresh | shrank)[:, None], self._pulled(), pulled)
             held, inside = self._functions.forces(pulled, self._stiffness)
         self._write(is_done)
-        return is_done, taken, Midway(bent, pulled, is_fresh)
+        return is_done, taken, Midway(bent, pulled, is_fresh, is_new)
 
     def _allowed(self, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Steps that are none, (k, m), and those of rounding in units of the variables, (k,)."""
@@ -252,15 +257,22 @@ class SemismoothTurn:
         count[np.isinf(count)] = 0.0
         self.multipliers[stuck] += np.maximum(count, 0.0)[:, None] * drift
 
-    def _stiffen(self, chosen: np.ndarray) -> None:
-        """Have the penalties of some clients grow."""
+    def _stiffen(self, fresh: np.ndarray, short: np.ndarray) -> np.ndarray:
+        """Have penalties grow with new multipliers, and shrink where steps are short; say whose do.
+
+        Short ones of smooth terms, each of which has a Hessian of its own, end at the next of many
+        kinks that are as stiff as the last solve left them.
+        """
+        before = self._grown
         if not self._values.size:
-            return
-        grown = np.where(chosen, np.minimum(GROWTH * self._grown, STIFF), self._grown)
-        if (grown > self._grown).any():
-            self._is_stale |= grown > self._grown
+            return np.zeros(before.size, dtype=bool)
+        grown = np.where(fresh, np.minimum(GROWTH * before, STIFF), before)
+        grown = np.where(short, np.maximum(before / GROWTH, SOFT), grown)
+        if (grown != before).any():
+            self._is_stale |= grown != before
             self._grown = grown
             self._stiffness = self._stiff()
+        return grown < before
 
     def _stiff(self) -> np.ndarray:
         """The penalties of the rows."""

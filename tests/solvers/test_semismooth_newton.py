@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from sklearn.svm import SVC
 
 import dald_model as dm
+from dald_model.solvers.exact import semismooth_newton
 from dald_model.solvers.exact.semismooth_newton import SemismoothNewton
 from tests.solvers.quadratics import form, hessians, run, values
 
@@ -151,3 +152,36 @@ def test_rows_that_nearly_meet_are_told_apart_by_their_multipliers(apart: float)
     _, step = run(SemismoothNewton, [given], 3e-3 * np.eye(2)[None], np.zeros((1, 2)))
     assert not step.failed.any()
     assert np.abs(step.points).max() <= 1e-3 * apart
+
+
+def test_what_penalties_the_last_solve_left_does_not_matter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In 50 steps for another H, where the last penalties took some hundred; by optimality.
+
+    Of logistic losses with an l1 norm: what a proximal gradient step leaves in its place.
+    """
+    monkeypatch.setattr(semismooth_newton, "LIMIT", 60)
+    rng, m, rho = np.random.default_rng(0), 300, 3.0
+    x, model, data = cp.Variable(m), dm.Model(), []
+    for i in range(2):
+        A = sp.random_array((1000, m), density=0.05, rng=rng).tocsr()
+        A.data = rng.normal(size=A.nnz)
+        y = np.where(A @ np.where(rng.random(m) < 0.2, 2.0, 0.0) > rng.normal(size=1000), 1, -1)
+        data.append(sp.csr_array(A.multiply(-y[:, None])))
+        cost = cp.sum(cp.logistic(data[-1] @ x)) + cp.norm1(x)
+        model.client(i, cost)
+    compiled = model.compile()
+    forms = [one for name in range(2) if (one := compiled[name].form) is not None]
+    method, both = SemismoothNewton(forms), np.arange(2)
+    method.factor(both, np.tile(2.5e-3 * np.eye(m), (2, 1, 1)))
+    alone = method.solve(both, np.zeros((2, m)), np.full((2, m), 1e-8))
+    method.factor(both, np.tile(rho * np.eye(m), (2, 1, 1)))
+    centre = alone.points.mean(axis=0)
+    found = method.solve(both, np.tile(-rho * centre, (2, 1)), np.full((2, m), 1e-9))
+    assert not (alone.failed | found.failed).any()
+    for rows, point in zip(data, found.points, strict=True):
+        slope = rows.T @ (1 / (1 + np.exp(-(rows @ point)))) + rho * (point - centre)
+        ahead = point - slope
+        best = np.sign(ahead) * np.maximum(np.abs(ahead) - 1, 0)
+        np.testing.assert_allclose(point, best, atol=1e-6)
