@@ -37,6 +37,8 @@ class Certificate(Judged, Printed):
         The cost of consensus, what the clients pay for agreeing.
     is_refuted : bool
         Whether the bound is the value of a better point that was found, beyond the box.
+    is_beyond : bool
+        Whether the answer is proved within ten lengths, and the bound is that of the wider box.
     weakest : Hashable
         The client that most of the gap is from.
     rows : tuple of Row
@@ -57,6 +59,7 @@ class Certificate(Judged, Printed):
     cost: float
     paid: float
     is_refuted: bool
+    is_beyond: bool
     weakest: Hashable
     rows: tuple[Row, ...]
 
@@ -82,7 +85,8 @@ class Certificate(Judged, Printed):
 
     def report(self, *, wide: bool) -> list[Part]:
         """The bound, what it is measured by, and the comparisons."""
-        found = f"by client solves alone, within {REACH:g} lengths"
+        how_far = "farther than" if self.is_beyond else "within"
+        found = f"by client solves alone, {how_far} {REACH:g} lengths"
         found = "the value of a better point, farther away" if self.is_refuted else found
         top = {
             "value": (f"{self.value:.8g}", ""),
@@ -145,6 +149,7 @@ def certified(judge: Judge) -> Certificate:
         judge.scale.cost,
         judge.scale.paid,
         judge.proof.is_refuted,
+        judge.proof.is_beyond,
         judge.proof.weakest,
         tuple(judge.rows),
     )

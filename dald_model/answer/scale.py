@@ -113,9 +113,8 @@ class Scale:
         self.cost = max(self.paid, self.least)
         change = float(near.changes[np.isfinite(near.changes)].sum())
         worth = max(self.paid, self.least / np.sqrt(ALLOWED), PRINTED * change)
-        self.worth = (
-            worth or 1.0
-        )  # objectives that are constant have no unit that prices could have
+        # Objectives that are constant have no unit that prices could have
+        self.worth = worth or 1.0
 
     def _paid_within(
         self,

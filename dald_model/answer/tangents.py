@@ -15,7 +15,7 @@ import numpy as np
 
 from dald_model.answer.alike import Alike
 from dald_model.answer.bound import prices_of
-from dald_model.answer.judge import SHORT, WIDER, keeps_constraints, paid
+from dald_model.answer.judge import SHORT, TOGETHER, WIDER, keeps_constraints, paid
 from dald_model.answer.scale import FARTHEST, REACH, Floor
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.state import State
@@ -39,6 +39,9 @@ def is_right_by_tangents(compiled: Decomposition, state: State, tolerance: float
     beyond = {name: 2 * at[part] for name, part in compiled.columns.items()}
     falls_beyond = not scale.is_least and keeps_constraints(compiled, beyond)
     if not lengths.all() or not np.isfinite(scale.total) or falls_beyond:
+        return False
+    sides = (abs(compiled.stacked.matrix) @ lengths).reshape(2, -1).max(axis=0)
+    if (np.abs(state.primal) > TOGETHER * sides).any():
         return False
     allowed = tolerance * scale.cost
     losses = told.losses + AUXILIARY * told.spare

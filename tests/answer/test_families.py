@@ -166,6 +166,7 @@ def test_a_right_answer_that_is_proved_near_by_alone_is_not_called_wrong() -> No
     certificate = result.certificate()
     assert certificate["gap to the bound"].where == "beyond 10 lengths, most of it at 'owner 0'"
     assert certificate.outcome == "cannot be judged"
+    assert "by client solves alone, farther than 10 lengths" in str(certificate)
 
 
 def test_that_nobody_surely_pays_is_not_that_nobody_pays() -> None:

@@ -72,6 +72,7 @@ def test_wrong_prices_slopes_and_points_are_not_proved(name: str) -> None:
         replace(state, tangents=told._replace(losses=told.losses + lost)),
         replace(state, tangents=told._replace(losses=told.losses - lost)),
         replace(state, points=elsewhere),  # what was told is of other points
+        replace(state, sides=state.sides * [[1 + 1e-6], [1.0]]),  # copies are apart
         replace(state, tangents=None),
     ]
     assert not any(is_right_by_tangents(compiled, one, ALLOWED) for one in wrong)
