@@ -26,12 +26,9 @@ Every part is continuous, so nothing jumps where clients begin to pay.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
 
-import cvxpy as cp
 import numpy as np
 
-from dald_model._cvxpy import NegExpression
 from dald_model.answer.alike import Alike
 from dald_model.answer.bound import Parts
 from dald_model.answer.claim import Claim, client_costs, costs_at
@@ -138,7 +135,7 @@ class Scale:
         own = np.abs([*costs.values()])
         if ALLOWED * self.paid < SEEN * self.total:  # else what is paid is more than that anyway
             subs = claim.compiled
-            own = np.abs([c - _constant(subs[name].client.cost) for name, c in costs.items()])
+            own = np.abs([c - subs[name].client.constant for name, c in costs.items()])
         of_value = SEEN * float(np.nansum(np.minimum(own, near.changes)))
         size = max(near.rounded, float(np.nansum(own)))
         return max(of_value, near.rounded * near.rounded / (size or 1.0))
@@ -168,7 +165,7 @@ class Floor:
         self.total = float(np.abs(here).sum())
         self.noise = NOISE * self.total
         self.is_least = bool(there[0].sum() >= here.sum() - self.noise)
-        own = np.abs(here - [_constant(compiled[name].client.cost) for name in live])
+        own = np.abs(here - [compiled[name].client.constant for name in live])
         self.unseen = SEEN * float(np.nansum(np.minimum(own, np.fmax(*np.abs(there - here)))))
         self.paid = self.open = self.digits = 0.0
         self.cost = self.least = self.unseen / ALLOWED
@@ -210,14 +207,3 @@ class Near:
         at_zero = at_zero if np.isfinite(at_zero) else np.inf
         self.digits = min(float(falls[DRAWS : 2 * DRAWS].max()), DIGITS * at_zero)
 
-
-def _constant(cost: Any) -> float:
-    """What is added to an objective whatever its variables are, in sums and products by numbers."""
-    if isinstance(cost, cp.AddExpression):
-        return sum(map(_constant, cost.args))
-    if isinstance(cost, NegExpression):
-        return -_constant(cost.args[0])
-    if isinstance(cost, cp.MulExpression | cp.multiply) and all(a.size == 1 for a in cost.args):
-        one, two = sorted(cost.args, key=lambda arg: not arg.is_constant())
-        return float(np.asarray(one.value).item()) * _constant(two)
-    return float(np.asarray(cost.value).item()) if cost.is_constant() else 0.0

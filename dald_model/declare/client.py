@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -135,6 +135,12 @@ class Client(NotPicklable, Printed):
         expression = self.objective.expr
         return -expression if self.maximises else expression
 
+    @property
+    def constant(self) -> float:
+        """What is added to the cost whatever the variables are, in sums and products by numbers."""
+        found = added(self.objective.expr, lambda node: node.value)
+        return -found if self.maximises else found
+
     @cached_property
     def variables(self) -> list[cp.Variable]:
         """The variables of the objective and the constraints, each once, in order."""
@@ -254,6 +260,22 @@ def limits(expression: cp.Expression) -> list[cp.Constraint]:
     """The domain of an expression, but for the symmetry of matrices."""
     rules = domain_of_atoms(expression)
     return [one for one in rules if one.variables() and not isinstance(one, Equality | cp.Zero)]
+
+
+def added(expression: Any, value: Callable[[Any], Any]) -> float:
+    """What is added to an expression, see :attr:`Client.constant`, by the values of constants."""
+    if expression.is_constant():
+        return float(np.asarray(value(expression)).item())
+    if isinstance(expression, cp.AddExpression):
+        return sum(added(arg, value) for arg in expression.args)
+    if isinstance(expression, NegExpression):
+        return -added(expression.args[0], value)
+    is_product = isinstance(expression, cp.MulExpression | cp.multiply)
+    if is_product and all(arg.size == 1 for arg in expression.args):
+        factor, other = sorted(expression.args, key=lambda arg: not arg.is_constant())
+        own = added(other, value)
+        return own and float(np.asarray(value(factor)).item()) * own
+    return 0.0
 
 
 def summands(expression: cp.Expression) -> list[cp.Expression]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model._cvxpy import with_parts
-from dald_model.declare.client import Client
+from dald_model.declare.client import Client, added
 from dald_model.declare.structure_key import Leaves
 from dald_model.values import REFUSALS, number
 
@@ -69,6 +69,10 @@ class LocalClient(Client):
     @property
     def is_constrained(self) -> bool:
         return self.given.is_constrained
+
+    @property
+    def constant(self) -> float:
+        return self.given.constant
 
     def cost_at(self, values: Mapping[int, np.ndarray]) -> float:
         pairs = zip(self.given.variables, self.variables, strict=True)
@@ -179,10 +183,23 @@ class AlikeClient(Client):
     def maximises(self) -> bool:
         return self._first.maximises
 
+    @property
+    def constant(self) -> float:
+        found = added(self._first.objective.expr, self._value({}))
+        return -found if self.maximises else found
+
     def cost_at(self, values: Mapping[int, np.ndarray]) -> float:
         """See :class:`Client`; no variable has another value meanwhile."""
+        try:
+            found = number(self._value(values)(self._first.objective.expr))
+        except REFUSALS:
+            return float("nan")
+        return -found if self.maximises else found
+
+    def _value(self, values: Mapping[int, np.ndarray]) -> Callable[[Any], Any]:
+        """What the other's expressions are worth with this client's data."""
         theirs, ours = self._both
-        given = [*(values[v.id] for v in ours.variables), *(one.value for one in ours.constants)]
+        given = [*(values.get(v.id) for v in ours.variables), *(one.value for one in ours.constants)]
         leaves = [*theirs.variables, *theirs.constants]
         known = {id(leaf): value for leaf, value in zip(leaves, given, strict=True)}
 
@@ -191,11 +208,7 @@ class AlikeClient(Client):
                 return known[id(node)]
             return node.numeric(list(map(value, node.args)))
 
-        try:
-            found = number(value(self._first.objective.expr))
-        except REFUSALS:
-            return float("nan")
-        return -found if self.maximises else found
+        return value
 
 
 def _is_same(leaf: Any, other: Any) -> bool:
