@@ -10,12 +10,10 @@ import cvxpy as cp
 import numpy as np
 import scipy.special
 
+import dald_model as dm
 from dald_model.compile.lowering import Lowering
-from dald_model.compile.subproblem import Subproblem
-from dald_model.declare.client import Client
 from dald_model.declare.consensus import ConsensusEquality, Edge
 from dald_model.solvers import Turn
-from tests.expect import number
 
 Function = Callable[[np.ndarray], Any]
 
@@ -24,7 +22,7 @@ Function = Callable[[np.ndarray], Any]
 class Known:
     """A client as cvxpy knows it and as numpy does."""
 
-    sub: Subproblem
+    sub: dm.Subproblem
     value: Function
     gradient: Function
     hessian: Function | None = None
@@ -46,9 +44,9 @@ def make_sub(
     *,
     heads: Sequence[int] = (),
     name: str = "client",
-) -> Subproblem:
+) -> dm.Subproblem:
     """A client with an edge for every side; of the edges ``heads`` it is the head."""
-    client = Client(name, cp.Minimize(cost), tuple(rules))
+    client = dm.Client(name, cp.Minimize(cost), tuple(rules))
     edges, starts, at = [], [], 0
     for k, side in enumerate(sides or [client.variables[0]]):
         other = cp.Variable(side.shape)
@@ -61,7 +59,7 @@ def make_sub(
         edges.append(edge)
         starts.append(at)
         at += edge.size
-    return Subproblem(client, edges, starts, LOWER)
+    return dm.Subproblem(client, edges, starts, LOWER)
 
 
 def sigmoid(u: np.ndarray) -> np.ndarray:
@@ -174,28 +172,6 @@ def pulled(one: Known, x: np.ndarray, part: dict[str, np.ndarray]) -> np.ndarray
         sign = one.sub.signs[row]
         gap = sign * (own @ x + offset[row] - part["neighbours"][row])
         total += (part["mu"][row] + 2 * part["rho"][row] ** 2 * gap) * sign * own
-    return total
-
-
-def bent(one: Known, part: dict[str, np.ndarray]) -> np.ndarray:
-    G = one.sub.sides[0].toarray()
-    return 2 * G.T @ np.diag(part["rho"] ** 2) @ G
-
-
-def lambda_value(one: Known, x: np.ndarray, part: dict[str, np.ndarray]) -> float:
-    """The augmented Lagrangian by cvxpy, which the gradient above is of."""
-    sub = one.sub
-    sub.set(part["mu"], part["rho"], part["neighbours"])
-    for v in sub.variables:
-        v.value = sub.spread(x)[v.id]
-    gaps = [v for v in sub.problem.variables() if v.name().startswith("C[")]
-    total = number(sub.client.cost.value)
-    for rule in sub.problem.constraints[len(sub.client.constraints) :]:
-        gap = next(v for v in rule.variables() if any(v is one for one in gaps))
-        gap.value = rule.args[1].value
-        name = gap.name()[2:-1]
-        total += float(sub.mu[name].value @ gap.value)
-        total += float(((sub.rho[name].value * gap.value) ** 2).sum())
     return total
 
 

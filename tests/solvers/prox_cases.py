@@ -10,8 +10,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from dald_model.compile.subproblem import Subproblem
-from dald_model.declare.client import Client
+import dald_model as dm
 from dald_model.declare.consensus import ConsensusEquality, Edge
 
 M = 6
@@ -32,13 +31,13 @@ TOTALS, CENTRE = np.split(np.random.default_rng(7).normal(size=(3, M)), [2])
 CENTRE = CENTRE[0]
 
 
-def make_sub(cost: Any, rules: Iterable[Any] = (), *, name: str = "client") -> Subproblem:
+def make_sub(cost: Any, rules: Iterable[Any] = (), *, name: str = "client") -> dm.Subproblem:
     """A client whose edges do not matter here."""
-    client = Client(name, cp.Minimize(cost), tuple(rules))
+    client = dm.Client(name, cp.Minimize(cost), tuple(rules))
     edge = Edge(name, "other")
     side = client.variables[0]
     edge.add(ConsensusEquality(side, cp.Variable(side.shape)), name)
-    return Subproblem(client, [edge], [0])
+    return dm.Subproblem(client, [edge], [0])
 
 
 def check(

@@ -7,7 +7,7 @@ import numpy as np
 
 from dald_model.compile.form import ConeProgram, Form, Quadratic, Rows, Term
 from dald_model.compile.kinds import named
-from dald_model.solvers.exact.quadratic_step import Step, StepMethod
+from dald_model.solvers import Step, StepMethod
 
 
 def form(
@@ -97,7 +97,3 @@ def run(
     step = method.solve(which, c)
     assert not step.failed.any()
     return method, step
-
-
-def simplex(size: int) -> tuple[np.ndarray, np.ndarray]:
-    return np.vstack([-np.eye(size), np.ones((1, size))]), np.r_[np.zeros(size), 1.0]

@@ -8,11 +8,8 @@ import cvxpy as cp
 import networkx as nx
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import dald_model as dm
-from dald_model.compile.form import ConeProgram
-from dald_model.solvers.exact.balance import balance, is_extreme
 
 
 def desks(unit: float) -> tuple[dm.Model, cp.Variable, float]:
@@ -64,7 +61,7 @@ def gas(unit: float) -> dm.Model:
     return model
 
 
-@pytest.mark.parametrize("unit", [1e8, 1e6, 1e4, 1e2, 1.0])
+@pytest.mark.parametrize("unit", [1e8, 1e4, 1.0])
 def test_a_gas_network_in_pascals_costs_what_it_costs_in_megapascals(unit: float) -> None:
     best = float(gas(1e12).monolithic().solve(solver="CLARABEL"))  # pyright: ignore[reportArgumentType]
     result = gas(unit).solve()
@@ -73,56 +70,5 @@ def test_a_gas_network_in_pascals_costs_what_it_costs_in_megapascals(unit: float
     found = result.certificate()
     assert found.ok, found
     assert found.bound <= best * (1 + 1e-7)
-
-
-@pytest.mark.parametrize("unit", [1e6, 1e4, 1e2])
-def test_a_gas_network_is_verified_where_cvxpy_s_solvers_fail(unit: float) -> None:
-    found = gas(unit).solve().verify()
-    assert found.ok, found
-
-
-def rotated(scale: float) -> ConeProgram:
-    """The least a + b with a b >= x^2 and x >= scale^2, of which a is to be scale^3 as large."""
-    rows = np.array(
-        [
-            [0.0, 0.0, -1.0],
-            [-1.0, -(scale**2), 0.0],
-            [-1.0, scale**2, 0.0],
-            [0.0, 0.0, -2.0],
-        ]
-    )
-    rhs = np.array([-(scale**2), 0.0, 0.0, 0.0])
-    cones = (("NonnegativeConeT", 1), ("SecondOrderConeT", 3))
-    return ConeProgram(
-        sp.csc_array((3, 3)), np.array([1.0, 0.0, 0.0]), 0.0, sp.csc_array(rows), rhs, cones
-    )
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_multipliers_of_balanced_rows_mean_the_same_in_the_user_s_units(seed: int) -> None:
-    cone, rng = rotated(1e4), np.random.default_rng(seed)
-    found = balance(cone, np.full(3, np.nan))
-    assert is_extreme(cone, np.ones(3))
-    columns = np.repeat(found.lengths, np.diff(cone.rows.indptr))
-    cells = cone.rows.data * found.cells * columns
-    balanced = sp.csc_array((cells, cone.rows.indices, cone.rows.indptr), shape=cone.rows.shape)
-    z = rng.normal(size=4)
-    restored = found.restored(z)
-    expected = found.lengths * (cone.rows.T @ restored)
-    np.testing.assert_allclose(balanced.T @ z, expected, rtol=1e-10)  # sums of 1e8 times others
-    assert found.rhs @ z == pytest.approx(cone.rhs @ restored, rel=1e-10)
-
-
-def test_balanced_rows_are_near_one_and_powers_of_two_of_what_they_were() -> None:
-    cone = rotated(1e4)
-    found = balance(cone, np.full(3, np.nan))
-    columns = np.repeat(found.lengths, np.diff(cone.rows.indptr))
-    cells = np.abs(cone.rows.data * found.cells * columns)
-    cells = cells[cells > 0]
-    assert cells.max() <= 16 * cells.min()
-    for factors in (found.cells, found.lengths, found.units):
-        np.testing.assert_array_equal(np.log2(factors), np.round(np.log2(factors)))
-
-
-def test_ordinary_rows_are_left_to_the_solver() -> None:
-    assert not is_extreme(rotated(5.0), np.ones(3))
+    check = result.verify()  # where cvxpy's solvers fail
+    assert check.ok, check

@@ -65,7 +65,7 @@ def test_what_no_linear_row_contradicts_is_not_proved() -> None:
     assert infeasibility(BALL) is None
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(12))
 def test_rows_with_a_common_point_are_never_contradictory(seed: int) -> None:
     """Half of them are met with equality, in rows and columns of sizes from 1e-6 to 1e6."""
     rng = np.random.default_rng(seed)

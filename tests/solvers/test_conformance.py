@@ -14,7 +14,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from dald_model.compile.subproblem import Subproblem
+import dald_model as dm
 from dald_model.solvers import NAMED, Turn
 from dald_model.solvers.base import FOUND, Lasting
 from dald_model.solvers.registry import ORDER, refusal
@@ -101,21 +101,21 @@ PROBLEMS: dict[str, Problem] = {
 }
 
 
-def client(name: str, seed: int = 0) -> Subproblem:
+def client(name: str, seed: int = 0) -> dm.Subproblem:
     rng = np.random.default_rng([list(PROBLEMS).index(name), seed])
     x = cp.Variable(SIZE)
     cost, rules = PROBLEMS[name](rng, x)
     return make_sub(cost, [x, x[:2] - x[2:4]], rules)
 
 
-def augmented(sub: Subproblem, turn: Turn) -> tuple[np.ndarray, np.ndarray]:
+def augmented(sub: dm.Subproblem, turn: Turn) -> tuple[np.ndarray, np.ndarray]:
     """K and c of a turn, equations (12) and (20)."""
     G, g = sub.sides
     G, weight = G.toarray(), 2 * turn.rho**2
     return G.T @ (weight[:, None] * G), G.T @ (sub.signs * turn.mu + weight * (g - turn.neighbours))
 
 
-def turns(sub: Subproblem) -> list[Turn]:
+def turns(sub: dm.Subproblem) -> list[Turn]:
     """What a run asks: cold, near, far, and with other penalties."""
     rng, size = np.random.default_rng(0), sub.signs.size
     mu, z, rho = rng.normal(size=size), rng.normal(size=size), np.full(size, 0.7)

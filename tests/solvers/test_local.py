@@ -10,21 +10,16 @@ from collections.abc import Callable
 from typing import Any
 
 import cvxpy as cp
-import networkx as nx
 import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.compile.subproblem import Subproblem
 from dald_model.errors import OptionError
 from dald_model.solvers import GradientSteps, NewtonSteps, ProximalGradientSteps, Solver
-from dald_model.solvers.arrays.smooth import Smooth
 from tests.duals import duals
 from tests.solvers.known import (
     Known,
-    bent,
     everything,
-    lambda_value,
     least_squares,
     logistic,
     make_sub,
@@ -65,66 +60,6 @@ def test_gradient_steps_are_those_of_numpy(rng: np.random.Generator):
             assert list(answers.statuses) == ["optimal"] * which.size
             assert not answers.messages
             assert not answers.multipliers.values.size
-
-
-def test_the_gradient_is_that_of_the_augmented_lagrangian(rng: np.random.Generator):
-    known = everything(rng)
-    session = GradientSteps(1.0).open([one.sub for one in known])
-    for at, one in enumerate(known):
-        turn, (part,) = make_turn(known, np.array([at]), rng)
-        gradient = turn.points - session.minimise(turn, 1e-6).points
-        direction = rng.normal(size=one.size)
-        ends = [lambda_value(one, turn.points + h * direction, part) for h in (1e-6, -1e-6)]
-        slope = (ends[0] - ends[1]) / 2e-6
-        assert gradient @ direction == pytest.approx(slope, rel=1e-5, abs=1e-6)
-
-
-def test_local_epochs_start_at_the_server_and_leave_the_augmented_terms_out(
-    rng: np.random.Generator,
-):
-    known = [least_squares(rng, 6, 3), least_squares(rng, 6, 4), quartic()]
-    solver = GradientSteps(0.02, 5, penalised=False, from_neighbour=True)
-    assert not any(solver.refuses(one.sub) for one in known)
-    session = solver.open([one.sub for one in known])
-    for which in (np.array([2, 0]), np.arange(3)):
-        turn, parts = make_turn(known, which, rng)
-        points = []
-        for at, part in zip(which, parts, strict=True):
-            x = part["neighbours"]
-            for _ in range(5):
-                x = x - 0.02 * known[at].gradient(x)
-            points.append(x)
-        found = session.minimise(turn, 1e-6).points
-        assert found == pytest.approx(np.concatenate(points), abs=EXACT)
-
-
-def test_newton_steps_are_those_of_numpy(rng: np.random.Generator):
-    known = everything(rng)
-    for count, damping in ((1, 1.0), (2, 0.5)):
-        session = NewtonSteps(count, damping).open([one.sub for one in known])
-        for which in orders(len(known), rng):
-            turn, parts = make_turn(known, which, rng)
-            answers = session.minimise(turn, 1e-6)
-            points, slack = [], []
-            for at, part in zip(which, parts, strict=True):
-                one, x = known[at], part["points"]
-                assert one.hessian
-                g = x
-                for _ in range(count):
-                    g = one.gradient(x) + pulled(one, x, part)
-                    x = x - damping * np.linalg.solve(one.hessian(x) + bent(one, part), g)
-                points.append(x)
-                slack.append(np.abs(g).max())
-            assert answers.points == pytest.approx(np.concatenate(points), rel=1e-9, abs=1e-10)
-            assert answers.slack == pytest.approx(np.array(slack), rel=1e-8)
-
-
-def test_a_full_newton_step_minimises_a_quadratic(rng: np.random.Generator):
-    known = [least_squares(rng, 9, 4)]
-    turn, (part,) = make_turn(known, np.zeros(1, int), rng)
-    answers = NewtonSteps().open([known[0].sub]).minimise(turn, 1e-6)
-    x = answers.points
-    assert known[0].gradient(x) + pulled(known[0], x, part) == pytest.approx(0, abs=1e-11)
 
 
 def test_proximal_gradient_steps_are_those_of_numpy(rng: np.random.Generator):
@@ -172,47 +107,6 @@ def test_proximal_gradient_steps_are_those_of_numpy(rng: np.random.Generator):
             assert answers.objectives == pytest.approx(np.array(values), rel=1e-10, abs=1e-12)
 
 
-def test_the_proximal_gradient_method_starts_at_the_server_without_augmented_terms(
-    rng: np.random.Generator,
-):
-    x, y, A = cp.Variable(10), cp.Variable(3), rng.normal(size=(4, 10))
-    known = [
-        Known(
-            make_sub(cp.sum(cp.power(y, 4)), rules=[y >= 0]),
-            lambda x: (x**4).sum(),
-            lambda x: 4 * x**3,
-            prox=lambda v, alpha: v.clip(0),
-        ),
-        Known(
-            make_sub(cp.sum_squares(A @ x) + 0.3 * cp.norm1(x), heads=[0]),
-            lambda x: ((A @ x) ** 2).sum(),
-            lambda x: 2 * A.T @ (A @ x),
-            prox=lambda v, alpha: np.sign(v) * np.maximum(np.abs(v) - 0.3 * alpha, 0),
-            rough=lambda x: 0.3 * np.abs(x).sum(),
-        ),
-    ]
-    for count, penalised in ((1, False), (3, False), (3, True)):
-        solver = ProximalGradientSteps(0.02, count, penalised, from_neighbour=True)
-        assert not any(solver.refuses(one.sub) for one in known)
-        session = solver.open([one.sub for one in known])
-        for which in (np.array([1, 0]), np.array([1])):
-            turn, parts = make_turn(known, which, rng)
-            answers = session.minimise(turn, 1e-6)
-            points, slack, values = [], [], []
-            for at, part in zip(which, parts, strict=True):
-                one, point = known[at], part["neighbours"]
-                before = point
-                for _ in range(count):
-                    g = one.gradient(point) + (pulled(one, point, part) if penalised else 0.0)
-                    before, point = point, one.prox(point - 0.02 * g, 0.02)
-                points.append(point)
-                slack.append(np.abs(before - point).max() / 0.02)
-                values.append(one.value(point) + one.rough(point))
-            assert answers.points == pytest.approx(np.concatenate(points), abs=EXACT)
-            assert answers.slack == pytest.approx(np.array(slack), rel=1e-9)
-            assert answers.objectives == pytest.approx(np.array(values), rel=1e-11)
-
-
 def test_proximal_steps_end_at_the_minimiser_with_its_dual_values(rng: np.random.Generator):
     A, b = rng.normal(size=(5, 4)), rng.normal(size=5)
     x = cp.Variable(4)
@@ -229,18 +123,6 @@ def test_proximal_steps_end_at_the_minimiser_with_its_dual_values(rng: np.random
     assert [len(one) for one in duals(sub, answers)] == [1, 1]
     assert duals(sub, answers)[0][0] == pytest.approx(rules[0].dual_value, abs=1e-6)
     assert duals(sub, answers)[1][0] == pytest.approx(rules[1].dual_value, abs=1e-6)
-
-
-def test_a_session_holds_no_iterate(rng: np.random.Generator):
-    known = [logistic(rng, 4, 5, weight=0.1), logistic(rng, 3, 6, weight=0.1)]
-    session = ProximalGradientSteps(0.1, 2).open([one.sub for one in known])
-    turn, _ = make_turn(known, np.arange(2), rng)
-    kept = [part.copy() for part in turn]
-    first = session.minimise(turn, 1e-6)
-    session.minimise(make_turn(known, np.arange(2), rng)[0], 1e-6)
-    again = session.minimise(turn, 1e-6)
-    assert (first.points == again.points).all()
-    assert all((part == old).all() for part, old in zip(turn, kept, strict=True))
 
 
 def test_a_step_that_is_too_large_is_named_and_the_others_go_on(rng: np.random.Generator):
@@ -312,7 +194,7 @@ def test_a_singular_hessian_is_a_failure_of_that_client_alone(rng: np.random.Gen
     }
 
 
-def refusals() -> list[tuple[Solver, Subproblem, str]]:
+def refusals() -> list[tuple[Solver, dm.Subproblem, str]]:
     x, z = cp.Variable(2), cp.Variable(3)
     plain, bound = make_sub(cp.sum_squares(x)), make_sub(cp.sum_squares(x), rules=[x >= 0])
     attribute = make_sub(cp.sum_squares(cp.Variable(2, nonneg=True)))
@@ -358,11 +240,6 @@ def refusals() -> list[tuple[Solver, Subproblem, str]]:
 def test_refusals_say_why():
     for solver, sub, reason in refusals():
         assert solver.refuses(sub) == reason
-
-
-def test_hessians_that_cvxpy_does_not_give_are_an_error():
-    with pytest.raises(ValueError, match="'client' has no Hessian: its objective is known to cvxp"):
-        Smooth([quartic().sub]).hessians(np.zeros(1, int), np.ones(3))
 
 
 @pytest.mark.parametrize(
@@ -412,20 +289,3 @@ def test_options_are_checked_when_they_are_given(make: Callable[[], Any], messag
     with pytest.raises(OptionError) as caught:
         make()
     assert str(caught.value) == message
-
-
-@pytest.mark.parametrize(
-    "solver", [GradientSteps(0.02, 20), NewtonSteps(), ProximalGradientSteps(0.02, 20)]
-)
-def test_a_run_with_inexact_clients_ends_where_cvxpy_does(solver: Solver, rng: np.random.Generator):
-    x = cp.Variable(3)
-    model, costs = dm.Model(), []
-    for name in range(3):
-        A, b = rng.normal(size=(5, 3)), rng.normal(size=5)
-        costs.append(cp.sum_squares(A @ x - b) + cp.sum_squares(x))
-        model.client(name, costs[-1])
-    cp.Problem(cp.Minimize(sum(costs))).solve(solver="CLARABEL")
-    wanted = x.value.copy()
-    model.topology(nx.path_graph(3))
-    model.solve(solver=solver, rho=1.5, max_rounds=400)
-    assert x.value == pytest.approx(wanted, abs=1e-4)

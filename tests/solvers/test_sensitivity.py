@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.solvers.exact.sensitivity import GIVE, Sensitivity, no_manifold, responses
+from dald_model.solvers.exact.sensitivity import Sensitivity, no_manifold
 
 RNG = np.random.default_rng(11)
 SIZE = 4
@@ -84,37 +84,6 @@ def test_the_response_of_a_logistic_loss_is_that_of_its_hessian() -> None:
     sensitivity = Sensitivity([client], np.eye(SIZE)[None])
     _, found = sensitivity.changed(point[None], np.zeros((1, SIZE)))
     np.testing.assert_allclose(found[0], np.linalg.inv(np.eye(SIZE) + hessian), rtol=1e-9)
-
-
-def test_a_quadratic_is_sent_once_and_on_another_face_again() -> None:
-    sensitivity = Sensitivity([subproblem(CLIENTS["box"])], np.eye(SIZE)[None])
-    for point, count in (([0.1, 0, 0, 0], 1), ([0.1, 0, 0.05, 0], 0), ([0.1, 0.1, 0, 0], 1)):
-        which, _ = sensitivity.changed(np.array([point]), np.zeros((1, SIZE)))
-        assert which.size == count
-
-
-def test_private_variables_are_minimised_out() -> None:
-    # Of the quadratic in (x, y) the Hessian on x is the Schur complement
-    root = RNG.normal(size=(9, 5))
-    whole = root.T @ root
-    maps = np.eye(2, 5)
-    found = responses(whole[None], maps[None], [np.zeros((0, 5))])[0]
-    reduced = whole[:2, :2] - whole[:2, 2:] @ np.linalg.solve(whole[2:, 2:], whole[2:, :2])
-    np.testing.assert_allclose(np.linalg.inv(found) - np.eye(2), reduced, rtol=1e-8)
-
-
-def test_a_row_gives_way_by_a_share_of_the_rest() -> None:
-    # One variable, curvature 3 and that of its coordinate: row and rest are 1 / GIVE to 1
-    found = responses(np.full((1, 1, 1), 3.0), np.ones((1, 1, 1)), [np.ones((1, 1))])
-    np.testing.assert_allclose(found[0, 0, 0], 1 / (4 * (1 + 1 / GIVE)), rtol=1e-9)
-
-
-def test_a_private_direction_without_curvature_and_rows_that_say_the_same_do_no_harm() -> None:
-    hessian, rows = np.diag([2.0, 0.0]), np.array([[0.0, 1.0], [0.0, 1.0]])
-    maps = np.array([[1.0, 0.0]])
-    for own in (rows, rows[:0]):
-        found = responses(hessian[None], maps[None], [own])
-        np.testing.assert_allclose(found[0], [[1 / 3]], rtol=1e-9)
 
 
 @pytest.mark.parametrize(
