@@ -11,8 +11,7 @@ from cvxpy.atoms.affine import wraps  # noqa: TID251 - atoms that cvxpy makes it
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dald_model.declare import affine
-from dald_model.declare.affine import affine_map, affine_parts, stacked_map
+from dald_model.declare.affine import affine_map
 from tests.expect import flat
 
 untyped: Any = cp
@@ -239,33 +238,6 @@ def test_the_map_of_an_atom_of_expressions_is_its_value(name: str) -> None:
     check(-doubled / 2)
 
 
-def test_expressions_one_below_the_other_have_their_values() -> None:
-    expressions = [X[0, 1], A @ x - 1, 2 * z + x[2], X.T, x, cp.vstack([x, -x]) + z]
-    variables = [X, x, z]
-    matrix, offset = stacked_map(expressions, variables)
-    rng = np.random.default_rng(3)
-    for _ in range(3):
-        point, _ = sample(x, variables, rng)
-        value = np.concatenate([flat(one.value) for one in expressions])
-        np.testing.assert_allclose(matrix @ point + offset, value, rtol=1e-12, atol=1e-12)
-    assert matrix.shape == (1 + 5 + 1 + 12 + 6 + 12, 19)
-
-
-def test_an_order_of_variables_is_kept_and_missing_ones_are_zero() -> None:
-    matrix, offset = affine_map(A @ x - 1, [z, x, X])
-    assert matrix.shape == (5, 19)
-    np.testing.assert_array_equal(matrix.toarray()[:, 1:7], A)
-    assert not matrix.toarray()[:, :1].any()
-    assert not matrix.toarray()[:, 7:].any()
-    np.testing.assert_array_equal(offset, -np.ones(5))
-
-
-def test_a_constant_has_no_slopes() -> None:
-    slopes, offset = affine_parts(cp.Constant(B) * 2)
-    assert slopes == {}
-    np.testing.assert_array_equal(offset, 2 * B.reshape(-1, order="F"))
-
-
 def test_a_parameter_enters_with_its_current_value() -> None:
     p, w = cp.Parameter(3, value=np.ones(3)), cp.Parameter((2, 3), value=C)
     v = cp.Variable(3)
@@ -322,22 +294,6 @@ def test_operators_that_differ_only_in_their_data_are_not_confused(name: str) ->
         for make in SAME[name]:
             check(make(cp.Variable(6)), seed)
             check(make(2 * cp.Variable(6) - 1), seed)
-
-
-def test_the_kept_operators_do_not_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(affine, "KEPT", 3)
-    monkeypatch.setattr(affine, "_OPERATORS", {})
-    for size in range(2, 12):
-        check(cp.sum(cp.Variable(size)) + 1)
-        assert len(affine._OPERATORS) <= 3
-
-
-def test_the_data_of_a_product_are_taken_as_they_are() -> None:
-    data = cp.Constant(A)  # cvxpy copies here; nobody does after it
-    for expression in (data @ x, data @ x - np.ones(5), np.ones(5) + data @ x, data @ x + z):
-        slopes, _ = affine_parts(expression)
-        assert np.shares_memory(slopes[x.id], data.value)
-    assert affine_parts(x - 1)[0] == {x.id: None}
 
 
 def test_the_users_data_are_not_modified() -> None:

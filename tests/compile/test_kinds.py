@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import cvxpy as cp
@@ -13,11 +13,7 @@ import pytest
 import dald_model as dm
 from dald_model.compile import kinds
 from dald_model.compile.components import Component, Recognised, combined
-from dald_model.compile.form import Term
 from dald_model.compile.kinds.kind import Evaluated, Kind
-from dald_model.engines.dispatch import SolverLayer
-from dald_model.solvers.arrays import matrices
-from dald_model.solvers.arrays.terms import Terms, shared
 from tests.expect import flat
 
 
@@ -83,121 +79,10 @@ def test_a_new_kind_is_a_class_and_a_line(
     assert inexact.value == pytest.approx(wanted, rel=1e-5)
 
 
-def test_no_two_kinds_have_one_name():
-    names = [kind.name for kind in kinds.KINDS]
-    assert len(set(names)) == len(names)
-    assert all(kinds.named(kind.name) is kind for kind in kinds.KINDS)
-
-
 # --- what each kind is ----------------------------------------------------------------------------
-
-NORMS: dict[str, Callable[[Any], Any]] = {"abs": cp.abs, "norm": cp.norm2}
-
-
-@pytest.mark.parametrize("kind", [kind for kind in kinds.KINDS if kind.operator], ids=repr)
-def test_proximal_operators_are_cvxpys_minimisers(kind: Kind, rng: np.random.Generator):
-    width = 3 if kind.is_joint else 1
-    u, weight, radius = rng.normal(size=(5, width)), rng.random(5), 0.5 + rng.random(5)
-    found = kind.prox(u if kind.is_joint else u[:, 0], weight, radius).reshape(u.shape)
-    for row, w, r, at in zip(u, weight, radius, found, strict=True):
-        v = cp.Variable(width)
-        rules = [cp.norm2(v) <= r] if kind.is_set else []
-        cost = 0 if kind.is_set else w * NORMS[kind.name](v)
-        cp.Problem(cp.Minimize(cost + cp.sum_squares(v - row) / 2), rules).solve(solver="CLARABEL")
-        np.testing.assert_allclose(at, flat(v.value), atol=1e-5)
-
-
-@pytest.mark.parametrize("kind", [kind for kind in kinds.KINDS if kind.operator], ids=repr)
-def test_a_multiple_of_the_argument_is_of_the_same_kind(kind: Kind, rng: np.random.Generator):
-    u, weight, parameter = rng.normal(size=(5, 3)), rng.random(5), rng.random(5)
-    u, size = (u if kind.is_joint else u[:, 0]), 0.5 + rng.random(5)
-    own, other = kind.scaled(weight, parameter, size)
-    spread = size[:, None] if kind.is_joint else size
-    if kind.is_set:
-        inside = kind.excess(spread * u, parameter) <= 0
-        assert ((kind.excess(u, other) <= 0) == inside).all()
-    else:
-        wanted = weight * kind.value(spread * u, parameter)
-        np.testing.assert_allclose(own * kind.value(u, other), wanted)
-
-
-@pytest.mark.parametrize("name", ["logistic", "log", "huber", "entropy"])
-def test_shortcuts_agree_with_the_whole(name: str, rng: np.random.Generator):
-    kind, u, parameter = kinds.named(name), 3 * rng.normal(size=50), rng.random(50)
-    u = np.abs(u) if kind.is_positive else u
-    value, gradient, _ = kind.evaluate(u, parameter)
-    np.testing.assert_allclose(kind.value(u, parameter), value, rtol=1e-14)
-    np.testing.assert_allclose(kind.gradient(u, parameter), gradient, rtol=1e-14)
 
 
 # --- clients of unequal sizes ---------------------------------------------------------------------
-
-ATOMS: dict[str, Callable[[Any], Any]] = {
-    "logistic": lambda u: cp.sum(cp.logistic(u)),
-    "logsumexp": cp.log_sum_exp,
-    "log": lambda u: -cp.sum(cp.log(u + 9)),
-}
-
-
-@pytest.mark.parametrize("name", ATOMS)
-@pytest.mark.parametrize("density", [1.0, 0.1])
-def test_terms_of_unequal_sizes_are_those_of_cvxpy(
-    name: str, density: float, rng: np.random.Generator
-):
-    kind, size, heights = kinds.named(name), 6, (3, 1, 40, 7)
-    terms, wanted = [], []
-    x = 0.3 * rng.normal(size=(len(heights), size))
-    for height, point in zip(heights, x, strict=True):
-        A = rng.normal(size=(height, size)) * (rng.random((height, size)) < density)
-        b = rng.normal(size=height)
-        count, width = (1, height) if kind.is_joint else (height, 1)
-        offset = b + 9 if kind.is_positive else b
-        terms.append([Term(kind, np.ones(count), A, offset, np.zeros(count), width)])
-        v = cp.Variable(size, value=point)
-        atom = ATOMS[name](A @ v + b)
-        slope = atom.grad[v]
-        wanted.append((atom.value, np.ravel(slope.toarray())))
-    together = Terms(terms, size)
-    values, gradients, _ = together.evaluate(None, x)
-    np.testing.assert_allclose(values, [value for value, _ in wanted], rtol=1e-12)
-    np.testing.assert_allclose(gradients, [slope for _, slope in wanted], atol=1e-12)
-    np.testing.assert_allclose(together.gradients(None, x), gradients, atol=1e-14)
-    step = 1e-6 * rng.normal(size=x.shape)
-    change = together.gradients(None, x + step) - together.gradients(None, x - step)
-    turned = (together.hessians(None, x) @ step[:, :, None])[:, :, 0]
-    np.testing.assert_allclose(2 * turned, change, atol=1e-9 * np.abs(change).max() + 1e-14)
-    rise = together.along(np.arange(4), x, step)(np.zeros(4))
-    np.testing.assert_allclose(rise, np.vecdot(gradients, step), rtol=1e-9, atol=1e-15)
-
-
-def logistics(rng: np.random.Generator, count: int) -> dm.Model:
-    """Clients with 2, 5, 8, ... labelled rows."""
-    w = cp.Variable(3, name="w")
-    model = dm.Model("hospitals of all sizes")
-    for i in range(count):
-        A, b = rng.normal(size=(2 + 3 * i, 3)), rng.choice((-1.0, 1.0), size=2 + 3 * i)
-        cost = cp.sum(cp.logistic(cp.multiply(-b, A @ w))) + 0.05 * cp.sum_squares(w)
-        model.client(f"hospital {i}", cost)
-    return model
-
-
-@pytest.mark.parametrize("spare", [0, matrices.SPARE])
-def test_clients_of_any_number_of_rows_share_a_session(
-    spare: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(matrices, "SPARE", spare)
-    model = logistics(rng, 12)
-    compiled = model.compile()
-    assert len(SolverLayer(compiled, "auto").batches(list(model.clients))) == 1
-    sizes = [sub.form.terms for sub in compiled.values() if sub.form]
-    parts = shared(sizes, np.full(len(sizes), 3))
-    assert (len(parts) == 1) == (spare > 0)
-    assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(12))
-    result = model.solve()
-    assert not result.fallbacks
-    assert result.verify().ok
-    drawn = model.solve(sequence=dm.Sequence.random(5, seed=1), max_rounds=400)
-    assert drawn.value == pytest.approx(result.value, rel=1e-4)
 
 
 def test_flows_in_pipes_keep_the_energy_law() -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import cvxpy as cp
 import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.compile import lowering
 from tests.compile.both_ways import by_clarabel, by_cvxpy, compiled, turn
 from tests.compile.clients import SPD, F, Share, b, untyped
 from tests.expect import flat, largest, number
@@ -128,48 +126,6 @@ def test_bounds_are_those_of_the_client_to_the_last_digit() -> None:
     for at, digit in enumerate((0.0, 1e-9)):
         assert subs[at].form is not None
         assert 0.123456789 + digit in subs[at].form.inequalities.rhs
-
-
-SHARING: dict[str, Callable[[Any, float], Any]] = {
-    "norm": lambda x, w: w * cp.norm1(x),
-    "norm divided": lambda x, w: w / 4 * cp.norm1(x),
-    "logistic": lambda x, w: cp.multiply(w, cp.sum(cp.logistic(x))),
-    "weights": lambda x, w: np.full(4, w) @ cp.abs(x),
-    "form": lambda x, w: w * cp.quad_form(x, w * np.eye(4)),
-    "log": lambda x, w: -(w * cp.sum(cp.log(x))),
-    "huber": lambda x, w: w * cp.sum(untyped.huber(x)),
-    "log_sum_exp": lambda x, w: w * cp.log_sum_exp(x),
-    "hinge": lambda x, w: w * cp.sum(cp.pos(x)),
-    "squared hinge": lambda x, w: w * cp.sum(cp.square(cp.pos(x))),
-    "squares": lambda x, w: w * cp.sum_squares(x),
-    "halves": lambda x, w: cp.sum_squares(x) / 2 + w * cp.norm1(x),
-    "quotient": lambda x, w: cp.norm1(x) / w,
-}
-
-
-@pytest.mark.parametrize("name", SHARING)
-def test_clients_that_differ_in_weights_are_canonicalised_once(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shares = []
-    for weight in (0.5, 1.7, 3.1):
-        x = cp.Variable(4)
-        shares.append((SHARING[name](x, weight), [x >= weight]))
-    monkeypatch.setattr(lowering, "templates", {})
-    asked, once = [], cp.Problem.get_problem_data
-    monkeypatch.setattr(
-        cp.Problem,
-        "get_problem_data",
-        lambda *given, **more: asked.append(1) or once(*given, **more),
-    )
-    subs = model_of(shares).compile()
-    assert len(asked) == 2  # of the three, and of the one who wants them near zero
-    for at, (cost, _) in enumerate(shares):
-        (x,) = subs[at].client.variables
-        x.value = np.array([0.3, 1.0, 2.0, 4.0])
-        assert subs[at].form is not None
-        ours = subs[at].form.objective(x.value)
-        assert ours == pytest.approx(number(cost.value), rel=1e-11)
 
 
 def test_clients_of_one_shape_have_their_own_data_and_weights() -> None:

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model._cvxpy import CanonicalProblem
 from tests.expect import number
 
 RNG = np.random.default_rng(2)
@@ -63,22 +62,6 @@ def test_forms_and_cone_programs_along_a_path_are_those_of_a_model_compiled_ther
         assert one.constant == pytest.approx(two.constant, rel=1e-10)
 
 
-@pytest.mark.parametrize(("name", "most"), [("lasso", 4), ("ridge", 4)])
-def test_from_the_third_numbers_on_cvxpy_is_not_asked(name, most, monkeypatch):
-    asked, numbers = [], CanonicalProblem.numbers
-    monkeypatch.setattr(
-        CanonicalProblem, "numbers", lambda *given: asked.append(1) or numbers(*given)
-    )
-    model, _, a, b = clients(name)
-    a.value, b.value = 1.0, 1.0
-    compiled = model.compile()
-    before = len(asked)
-    for value in np.linspace(2, 3, 20):
-        a.value = value
-        compiled.instantiate()
-    assert len(asked) - before <= most
-
-
 def test_offsets_that_move_keep_matrices_and_follow_the_user():
     start = cp.Parameter(3, name="start")
     x, y = cp.Variable(3, name="x"), cp.Variable(3, name="y")
@@ -108,3 +91,37 @@ def test_offsets_that_move_keep_matrices_and_follow_the_user():
             if form.complete and not form.extra:
                 worst = max(float(np.max(r.violation())) for r in compiled["a"].client.constraints)
                 assert form.violation(point) == pytest.approx(worst, abs=1e-12)
+
+
+FOUR = RNG.normal(size=(4, 3))
+
+
+def test_a_parameter_moves_what_it_stands_in_and_no_matrix() -> None:
+    """A Parameter in a constraint moves its right-hand side alone, one in a loss its slopes."""
+    x, start, aim = cp.Variable(3), cp.Parameter(value=1.0), cp.Parameter(3, value=np.ones(3))
+    cost = cp.sum_squares(FOUR @ x - 1) + cp.sum_squares(x - aim) + cp.norm1(x)
+    model = dm.Model()
+    model.client("a", cost, [x[0] == start, x <= 5])
+    model.client("b", cp.sum_squares(x))
+    compiled = model.compile()
+    first = compiled["a"].form
+    assert first is not None
+    start.value = 2.0
+    second = compiled["a"].form
+    assert second is not None
+    assert second.quadratic.matrix is first.quadratic.matrix
+    np.testing.assert_array_equal(second.quadratic.linear, first.quadratic.linear)
+    assert second.terms[0].matrix is first.terms[0].matrix
+    assert second.inequalities.matrix is first.inequalities.matrix
+    np.testing.assert_allclose(second.equalities.rhs - first.equalities.rhs, [1.0])
+    aim.value = np.zeros(3)
+    third = compiled["a"].form
+    assert third is not None
+    np.testing.assert_array_equal(third.equalities.rhs, second.equalities.rhs)
+    assert third.quadratic.matrix is first.quadratic.matrix
+    # |x - 1|^2 to |x|^2
+    np.testing.assert_allclose(third.quadratic.linear - first.quadratic.linear, 2.0)
+    point = RNG.normal(size=3)
+    assert third.objective(point) == pytest.approx(
+        np.sum((FOUR @ point - 1) ** 2) + np.sum(point**2) + np.abs(point).sum()
+    )

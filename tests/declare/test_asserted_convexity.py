@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import dald_model as dm
-from dald_model._cvxpy import indicator, quad_forms
+from dald_model._cvxpy import indicator
 
 Case = Callable[[cp.Variable], cp.Expression]
 
@@ -172,11 +172,3 @@ def test_a_parameter_is_refused_before_it_has_a_value() -> None:
     model.client("b", cp.sum_squares(x))
     weight.value = 0.5
     np.testing.assert_allclose(model.solve()["x"], [0.5, 0.5], atol=1e-4)
-
-
-def test_forms_are_found_once_each() -> None:
-    """However often they stand in an expression."""
-    x = cp.Variable(2)
-    one, two = cp.quad_form(x, np.eye(2)), cp.quad_form(x - 1, np.eye(2))
-    assert {id(form) for form in quad_forms(cp.Minimize(one + 2 * one + two))} == {id(one), id(two)}
-    assert quad_forms(cp.sum_squares(x) <= 1) == []

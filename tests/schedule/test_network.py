@@ -10,7 +10,6 @@ import pytest
 from networkx.algorithms import bipartite
 
 import dald_model as dm
-from dald_model.schedule.network import from_levels, part_of
 from tests.expect import near, says
 from tests.schedule.numbers import model_on
 
@@ -370,13 +369,3 @@ def test_the_natural_order() -> None:
     network = dm.Sequence.natural().network(nx.path_graph(["c", "a", "b"]))
     assert network.levels == [["c"], ["a"], ["b"]]
     assert model_on(nx.cycle_graph(5)).solve(sequence=dm.Sequence.natural()).value == near(10.0)
-
-
-def test_a_part_keeps_the_levels_of_the_whole() -> None:
-    """By itself the part would have c beside b, which in the whole waits for d."""
-    whole = from_levels(nx.cycle_graph("abdc"), ["a", "b", "d", "c"])
-    graph = nx.path_graph("bac")
-    part = part_of(whole, graph)
-    assert part.levels == [["a"], ["b"], ["c"]]
-    assert set(part.edges) == {("a", "b"), ("a", "c")}
-    assert from_levels(graph, part.levels).levels == [["a"], ["b", "c"]]
