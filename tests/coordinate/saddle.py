@@ -26,7 +26,6 @@ import cvxpy as cp
 import numpy as np
 
 import dald_model as dm
-from dald_model.compiled import Compiled
 from tests.zoo import GRAPHS, PROBLEMS, Array, Built
 
 ONE = dm.FixedBudget(1)
@@ -39,7 +38,7 @@ SMOOTH = ("least_squares", "huber", "logistic", "partial_overlap", "unequal_dime
 """Problems of the zoo whose objectives have gradients and no constraints."""
 
 
-def _set(built: Built, compiled: Compiled) -> dict[Hashable, Array]:
+def _set(built: Built, compiled: dm.Compiled) -> dict[Hashable, Array]:
     """Client -> its variables at the known answer, where they are left."""
     points = {}
     for name, sub in compiled.items():
@@ -50,7 +49,7 @@ def _set(built: Built, compiled: Compiled) -> dict[Hashable, Array]:
     return points
 
 
-def _map(compiled: Compiled, name: Hashable) -> tuple[Array, Array]:
+def _map(compiled: dm.Compiled, name: Hashable) -> tuple[Array, Array]:
     """A client's sides of its edges, G x + g, by cvxpy from what the user wrote: G and g."""
     sub, mine = compiled[name], [e for e in compiled.edges if name in e.ends]
     kept, columns = sub.point(), []
@@ -68,7 +67,7 @@ def _map(compiled: Compiled, name: Hashable) -> tuple[Array, Array]:
     return np.array(columns).T, offset
 
 
-def _slots(compiled: Compiled, name: Hashable) -> tuple[Array, Array]:
+def _slots(compiled: dm.Compiled, name: Hashable) -> tuple[Array, Array]:
     """The entries of a client's edges, and +1 where it is the tail, -1 where the head."""
     mine = [e for e in compiled.edges if name in e.ends]
     places = [np.arange(compiled.size)[compiled.slots[e.ends]] for e in mine]
@@ -87,7 +86,7 @@ def _gap(edge: dm.Edge) -> Any:
     return edge.side(edge.tail) - edge.side(edge.head)
 
 
-def saddle_of(name: str, built: Built, compiled: Compiled) -> Saddle:
+def saddle_of(name: str, built: Built, compiled: dm.Compiled) -> Saddle:
     points = _set(built, compiled)
     maps = {client: _map(compiled, client) for client in compiled}
     if name in SMOOTH:

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.coordinate.stopping import Accuracy
 from dald_model.solvers import NAMED
 from tests.coordinate.chain import MEAN, TAKEN, Spy, chain
 from tests.expect import NEAR, near
@@ -54,13 +53,6 @@ def test_the_default_accuracy_follows_the_residuals(eps: tuple[float, float]) ->
     low = 1e-3 * min(eps)
     assert asked[1:, 0] == pytest.approx(np.clip(1e-2 * worst, low, 1e-3), rel=1e-12)
     assert asked[-1, 0] <= 0.1 * min(eps), "coarse answers end no run"
-
-
-def test_which_accuracy_may_end_a_run() -> None:
-    automatic = Accuracy(None, 1e-6, 1e-6)
-    assert [automatic.suffices(used) for used in (1e-3, 1.1e-7, 1e-7, 1e-9)] == [0, 0, 1, 1]
-    assert Accuracy(None, 1e-9, 1e-9).suffices(1e-10), "no solver has more digits than that"
-    assert Accuracy(0.5, 1e-6, 1e-6).suffices(0.5), "who names it means it"
 
 
 @pytest.mark.parametrize("rho", [0.2, 1.0, 5.0])

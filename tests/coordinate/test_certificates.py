@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import cvxpy as cp
@@ -10,22 +9,13 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.coordinate.certificates import Proof, proof
-from dald_model.coordinate.scaling.natural_units import natural_units
-from dald_model.engines.dispatch import SolverLayer
 
-untyped: Any = cp
-"""Where cvxpy's annotations are narrower than cvxpy."""
 UNITS = [1e-6, 1.0, 1e6]
 
 
-def proved(model: dm.Model, off: Any = None) -> Proof | None:
-    """Of a model that nobody has run yet; ``off`` are entries of edges that do not count."""
-    compiled: Any = model.compile()
-    units = natural_units(compiled, SolverLayer(compiled, None))
-    channels = None if off is None else SimpleNamespace(off=np.array(off))
-    state: Any = SimpleNamespace(units=units, channels=channels)
-    return proof(compiled, state)
+def ended(model: dm.Model) -> str:
+    """The status of a run of few rounds."""
+    return str(model.solve(max_rounds=100).status)
 
 
 def bounds(low: float, high: float, unit: float) -> dm.Model:
@@ -38,16 +28,15 @@ def bounds(low: float, high: float, unit: float) -> dm.Model:
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_bounds_without_a_common_point_are_infeasible(unit: float) -> None:
-    found = proved(bounds(1.0, 2.0, unit))
-    assert found is not None
-    assert found.status == "infeasible"
-    assert found.client in ("small", "large")
+    result = bounds(1.0, 2.0, unit).solve()
+    assert result.status == "infeasible"
+    assert {"small", "large"} & {result.culprit, *np.ravel(result.culprit)}
 
 
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("high", [1.0, 0.0])
 def test_bounds_that_touch_or_overlap_are_not(high: float, unit: float) -> None:
-    assert proved(bounds(1.0, high, unit)) is None
+    assert ended(bounds(1.0, high, unit)) == "optimal"
 
 
 @pytest.mark.parametrize("radius", [0.9, 1.1])
@@ -56,8 +45,7 @@ def test_balls_meet_where_their_radii_reach(radius: float) -> None:
     model, x = dm.Model(), cp.Variable(2)
     model.client("left", cp.sum_squares(x), [cp.norm(x + np.array([1, 0])) <= radius])
     model.client("right", cp.sum_squares(x), [cp.norm(x - np.array([1, 0])) <= radius])
-    found = proved(model)
-    assert (found.status if found else "feasible") == ("infeasible" if radius < 1 else "feasible")
+    assert ended(model) == ("infeasible" if radius < 1 else "optimal")
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -67,8 +55,8 @@ def test_slopes_that_do_not_cancel_are_unbounded(scale: float, unit: float) -> N
     model, x = dm.Model(), cp.Variable(name="x")
     model.client("falls", -3 * scale * x / unit)
     model.client("rises", 2 * scale * x / unit)
-    found = proved(model)
-    assert found == Proof(dm.Status.UNBOUNDED, "falls")
+    result = model.solve()
+    assert (result.status, result.culprit) == ("unbounded", "falls")
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -81,26 +69,14 @@ def test_what_a_constraint_bounds_is_not_unbounded(rules: Any, unit: float) -> N
     model, x = dm.Model(), cp.Variable(name="x")
     model.client("falls", -x / unit, rules(x / unit))
     model.client("other", 0.5 * x / unit)
-    assert proved(model) is None
+    assert ended(model) != "unbounded"
 
 
 def test_curvature_however_weak_bounds_a_slope() -> None:
     model, x = dm.Model(), cp.Variable(name="x")
     model.client("falls", -x)
     model.client("bowl", 1e-3 * cp.square(x))
-    assert proved(model) is None
-
-
-def test_edges_that_do_not_count_prove_nothing() -> None:
-    model = dm.Model()
-    x, y = cp.Variable(name="x"), cp.Variable(name="y")
-    model.client("small", cp.square(x), [x <= 1])
-    model.client("large", cp.square(y), [y >= 2])
-    model.consensus(x == y)
-    found = proved(model)
-    assert found is not None
-    assert found.status == "infeasible"
-    assert proved(model, off=[True]) is None
+    assert ended(model) == "optimal"
 
 
 def test_kinks_at_zero_are_bounded() -> None:
@@ -109,17 +85,7 @@ def test_kinks_at_zero_are_bounded() -> None:
     model.client("nuclear", 0.7 * cp.normNuc(cp.reshape(x, (1, 2), order="F")), [x <= 4, x >= -2])
     model.client("largest", 1.1 * cp.norm_inf(x), [cp.sum(cp.huber(x)) <= 5])
     model.client("length", 1.7 * cp.norm(x, 2), [x <= 3])
-    assert proved(model) is None
-
-
-def test_a_client_that_cvxpy_alone_knows_proves_nothing() -> None:
-    """Though |x|/2 - x falls for ever: the cone program of a support function cannot be read."""
-    model, x, y = dm.Model(), cp.Variable(), cp.Variable()
-    model.client("falls", -x)
-    model.client("support", untyped.transforms.suppfunc(y, [cp.abs(y) <= 0.5])(x))
-    compiled: Any = model.compile()
-    assert compiled["support"].form is None
-    assert proved(model) is None
+    assert ended(model) != "unbounded"
 
 
 def test_boxes_that_all_hold_zero_do_not_contradict_each_other() -> None:
@@ -140,5 +106,4 @@ def test_squares_are_not_unbounded_in_units_that_are_too_short(both: bool) -> No
     model.client("a", cp.sum_squares(w - 3), [w**2 <= 1e-12])
     model.client("b", cp.sum_squares(w - 2), [w**2 <= 1e-12] if both else [])
     model.topology("server")
-    assert proved(model) is None
     assert model.solve(max_rounds=200).status != "unbounded"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import shutil
@@ -21,10 +20,8 @@ import pytest
 
 import dald_model as dm
 from dald_model.coordinate.checkpoint import Checkpoint
-from dald_model.coordinate.recorder import as_columns, as_rows
-from dald_model.coordinate.serialised import NotKeptError, Reader, Writer
+from dald_model.coordinate.serialised import NotKeptError, Reader
 from dald_model.engines import InProcess
-from dald_model.engines.assignment import Event
 from tests.zoo import GRAPHS, PROBLEMS
 
 PLAIN = {"acceleration": None, "max_rounds": 30}
@@ -257,48 +254,9 @@ def test_a_file_holds_no_data_of_a_client(tmp_path: Path) -> None:
     assert file.stat().st_size < data[0].nbytes
 
 
-def test_what_is_written_is_read_again_with_what_it_shares() -> None:
-    compiled = build().compile()
-    array = np.arange(4.0)
-    found = {
-        "numbers": (1, 2.5, float("inf"), np.float64(0.1), True, None, "text"),
-        "containers": [array, {"a": array, (1, 2): {3}}, slice(1, None)],
-        "sparse": cp.Constant(np.eye(2)).value,
-        "record": dm.Change(leave=[1]),
-        "fallback": Event(2, 1, "newton", "conic", "no point"),
-        "compiled": compiled,
-        "bytes": b"\x00a",
-    }
-    writer = Writer(compiled)
-    said = json.loads(json.dumps(writer.written(found)))
-    again = Reader(compiled, copy.deepcopy(writer.arrays)).read(said)
-    assert again["numbers"] == found["numbers"]
-    assert again["containers"][0] is again["containers"][1]["a"]
-    np.testing.assert_array_equal(again["containers"][0], array)
-    assert again["containers"][1][1, 2] == {3}
-    assert again["containers"][2] == slice(1, None)
-    assert again["record"].leave == (1,)
-    assert again["fallback"] == found["fallback"]
-    assert isinstance(again["fallback"], Event)
-    assert again["compiled"] is compiled
-    assert again["bytes"] == b"\x00a"
-    with pytest.raises(NotKeptError, match=r"builtins\.object"):
-        writer.written(object())
-
-
 def test_no_class_but_ours_is_made_of_a_file() -> None:
     compiled = build().compile()
     for name in ("subprocess:Popen", "dald_model.engines.processes:Worker", "os:system", "x:y"):
         said = {"class": name, "number": 0, "state": {}}
         with pytest.raises(NotKeptError, match="the class"):
             Reader(compiled, {}).read(said)
-
-
-def test_rows_are_the_same_from_columns() -> None:
-    frame = build().solve(**PLAIN).history
-    rows: list[Any] = frame.to_dict("records")
-    rows[2]["own"] = "a metric of one round"
-    again = as_rows(as_columns(rows))
-    assert again == rows
-    assert [list(row) for row in again] == [list(row) for row in rows]
-    assert as_rows(as_columns([])) == []

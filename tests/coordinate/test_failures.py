@@ -70,7 +70,7 @@ def test_dropout_of_30_percent_still_reaches_the_aio_optimum(name: str, graph: s
     assert abs(absent - 0.3 * draws) <= 6 * np.sqrt(0.3 * 0.7 * draws)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(("name", "graph"), [("lasso", "star"), ("simplex", "odd ring")])
 def test_dropout_with_any_seed(name: str, graph: str, seed: int) -> None:
     built = PROBLEMS[name]().on(GRAPHS[graph]())

@@ -61,19 +61,11 @@ CASES = [
     for j, graph in enumerate(GRAPHS)
     for others in [ZOO[(j + 1) % 2 :: 2]]
     for i, kind in enumerate(KINDS)
+    if (i + j) % 2 == 0
 ]
-"""Every kind on every graph, with the problems that ``test_zoo.py`` does not have on that graph."""
+"""Every kind on every second graph, with problems that ``test_zoo.py`` does not have there."""
 MAX_ROUNDS = 5000
 """Absolute losses and linear objectives take up to 2,000 rounds where few are solved in each."""
-
-
-def test_every_kind_meets_every_graph_and_every_problem_four_of_both() -> None:
-    for kind in KINDS:
-        assert {graph for _, graph, k in CASES if k == kind} == set(GRAPHS)
-    for i, name in enumerate(ZOO):
-        mine = {graph for n, graph, _ in CASES if n == name}
-        assert mine == {graph for j, graph in enumerate(GRAPHS) if (i + j) % 2 == 1}
-        assert len({kind for n, _, kind in CASES if n == name}) >= 4
 
 
 @pytest.mark.parametrize(("name", "graph", "kind"), CASES)

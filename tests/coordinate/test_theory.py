@@ -34,7 +34,6 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.compiled import Compiled
 from dald_model.solvers import Answers, Average, Turn
 from tests.coordinate.watched import (
     ROUNDING,
@@ -103,12 +102,12 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Built, Watch
 # --- sequences ------------------------------------------------------------------------------------
 
 
-def _backwards(compiled: Compiled) -> list[Hashable]:
+def _backwards(compiled: dm.Compiled) -> list[Hashable]:
     """The clients last to first, then the servers."""
     return [n for n in reversed(list(compiled)) if n not in compiled.servers] + [*compiled.servers]
 
 
-def _matrix(compiled: Compiled) -> Array:
+def _matrix(compiled: dm.Compiled) -> Array:
     """Definition 3 for every second client first."""
     names = list(compiled)
     rank = {n: at for at, n in enumerate([*names[0:-1:2], *names[1:-1:2], names[-1]])}
@@ -118,7 +117,7 @@ def _matrix(compiled: Compiled) -> Array:
     return matrix + np.diag(matrix.sum(axis=1))
 
 
-SEQUENCES: dict[str, Callable[[Compiled], dm.Sequence]] = {
+SEQUENCES: dict[str, Callable[[dm.Compiled], dm.Sequence]] = {
     "natural": lambda c: dm.Sequence.natural(),
     "by colour": lambda c: dm.Sequence("by colour"),
     "levels": lambda c: dm.Sequence.levels([[name] for name in _backwards(c)]),
@@ -149,7 +148,7 @@ def _cases(*problems: str, graphs: Sequence[str] = ON) -> Any:
 # --- (25): descent --------------------------------------------------------------------------------
 
 
-def _falls(steps: list[Step], compiled: Compiled) -> None:
+def _falls(steps: list[Step], compiled: dm.Compiled) -> None:
     for step in steps:
         if not (step.first and is_constrained(compiled[step.name])):
             assert step.fall >= step.promised - step.rounding, step
@@ -469,7 +468,7 @@ def test_multipliers_reach_the_least_of_the_aio_multipliers(
 class Doubling:
     """The square of the penalty is 1, 2, 4, ..."""
 
-    def init(self, compiled: Compiled) -> Array:
+    def init(self, compiled: dm.Compiled) -> Array:
         return np.ones(compiled.size)
 
     def update(self, state: Any, outer: int) -> Array:

@@ -9,7 +9,6 @@ import cvxpy as cp
 import numpy as np
 
 import dald_model as dm
-from dald_model.compiled import Compiled
 from dald_model.coordinate.method import Method
 from dald_model.solvers import Answers, Choice, Turn
 from tests.duals import joined
@@ -59,7 +58,7 @@ class Watch:
 
         return SimpleNamespace(minimise=minimise)
 
-    def init(self, compiled: Compiled) -> Array:
+    def init(self, compiled: dm.Compiled) -> Array:
         """Uneven penalties, entry by entry, but for ``spread`` 1."""
         uneven = np.random.default_rng(0).uniform(-0.5, 0.5, compiled.size)
         return self.start * self.spread**uneven
@@ -89,7 +88,7 @@ class At:
     rho: Array
     told: Array
     slack: dict[Hashable, float]
-    compiled: Compiled
+    compiled: dm.Compiled
 
     @property
     def gap(self) -> Array:
@@ -131,7 +130,7 @@ def put(sub: dm.Subproblem, point: Array) -> None:
         variable.save_value(sub.spread(point)[variable.id])
 
 
-def side_of(compiled: Compiled, name: Hashable) -> Array:
+def side_of(compiled: dm.Compiled, name: Hashable) -> Array:
     """A client's sides at the values of its variables, from the user's own expressions."""
     mine: list[Any] = [edge.side(name).value for edge in compiled.edges if name in edge.ends]
     return np.concatenate(mine)
@@ -173,7 +172,7 @@ def _cost(sub: dm.Subproblem) -> float:
 
 
 def replay(
-    compiled: Compiled, watch: Watch, accuracy: float, turn_by_turn: bool
+    compiled: dm.Compiled, watch: Watch, accuracy: float, turn_by_turn: bool
 ) -> Iterator[list[Step] | At | None]:
     """The steps of each inner loop, then where it ended.
 

@@ -48,13 +48,12 @@ def drawn(kind: str, graph: str, seed: int = 3) -> dm.Model:
 @pytest.mark.parametrize("graph", SHAPES)
 def test_a_third_absent_costs_few_rounds(graph: str, kind: str) -> None:
     whole = drawn(kind, graph).solve()
-    for seed in range(2):
-        result = drawn(kind, graph).solve(online=dm.Dropout(0.3, seed=seed))
-        assert result.status == "optimal"
-        assert result.rounds <= MOST[kind] * whole.rounds
-        assert result.verify().ok
-        assert result.value == near(whole.value)
-        assert "secant" in set(result.history["proposal"])
+    result = drawn(kind, graph).solve(online=dm.Dropout(0.3, seed=0))
+    assert result.status == "optimal"
+    assert result.rounds <= MOST[kind] * whole.rounds
+    assert result.verify().ok
+    assert result.value == near(whole.value)
+    assert "secant" in set(result.history["proposal"])
 
 
 @pytest.mark.parametrize(

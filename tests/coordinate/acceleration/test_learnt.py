@@ -88,3 +88,28 @@ def test_without_acceleration_nothing_is_learnt_or_recalled() -> None:
     assert again.recalled == ()
     assert again.status == "optimal"
     assert model.solve(start=again, acceleration=dm.Anderson()).recalled == ()
+
+
+@pytest.mark.parametrize(("graph", "most"), [(None, 50), (nx.full_rary_tree(2, 14), 30)])
+def test_answers_on_both_sides_of_kinks_are_no_hard_constraints(
+    graph: nx.Graph | None, most: int
+) -> None:
+    """Separable lassos of very unequal clients: the optimum is soft thresholding.
+
+    Where a negative eigenvalue passed for a hard constraint it took 55 and 42 rounds.
+    """
+    rng, count, size = np.random.default_rng(2), 14, 10
+    rng.normal(size=(size, size))
+    x, model = cp.Variable(size), dm.Model("l1")
+    pulled, weight = np.zeros((2, size))
+    for name in range(count):
+        own = 10 ** rng.uniform(-1, 2) * rng.uniform(0.2, 1, size)
+        target = rng.normal(size=size)
+        model.client(name, cp.sum(cp.multiply(own, cp.square(x - target))) + 5 * cp.norm1(x))
+        pulled, weight = pulled + own * target, weight + own
+    model.topology(graph)
+    result = model.solve()
+    expected = np.sign(pulled) * np.maximum(np.abs(pulled) - 5 * count / 2, 0) / weight
+    assert result.status == "optimal"
+    assert result.rounds <= most
+    np.testing.assert_allclose(np.asarray(x.value), expected, atol=1e-7)
