@@ -11,13 +11,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import cvxpy as cp
-import networkx as nx
 import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.solvers import NAMED, Answers, Average, Solver, Turn
-from dald_model.solvers.exact import reference
+from dald_model.solvers import NAMED, Answers, Solver, Turn
 from tests.zoo import GRAPHS, PROBLEMS, Array
 
 DIGITS = 1e-7
@@ -233,42 +231,6 @@ def test_setting_the_parameters_by_hand_gives_the_iterate() -> None:
     assert _is(sub.problem.value, Frac(361, 64) + 3)
 
 
-def test_the_server_has_equation_31() -> None:
-    generator = np.random.default_rng(0)
-    w = cp.Variable(3, name="w")
-    model = dm.Model()
-    for i in range(4):
-        model.client(i, cp.sum_squares(w))
-    sub = model.compile()["server"]
-    rho, mu, x = generator.uniform(0.5, 2, (4, 3)), *generator.normal(size=(2, 4, 3))
-    turn = Turn(np.array([0]), mu.ravel(), rho.ravel(), x.ravel())
-    answers = Average().open([sub]).minimise(turn, 1e-9)
-    by_hand = ((rho**2 * x).sum(axis=0) - mu.sum(axis=0) / 2) / (rho**2).sum(axis=0)
-    assert answers.points == pytest.approx(by_hand, abs=1e-14)
-
-    sub.set(mu.ravel(), rho.ravel(), x.ravel())
-    sub.problem.solve(solver=cp.CLARABEL, **TIGHT)
-    assert sub.point() == pytest.approx(by_hand, abs=DIGITS)
-
-
-def test_a_server_of_several_sides_has_the_normal_equations() -> None:
-    """``z[:2] == x`` and ``M @ z == y``: one entry is asked by both."""
-    generator = np.random.default_rng(1)
-    z, x, y = cp.Variable(3, name="z"), cp.Variable(2, name="x"), cp.Variable(4, name="y")
-    M = generator.normal(size=(4, 3))
-    model = dm.Model()
-    model.client("x", cp.sum_squares(x))
-    model.client("y", cp.sum_squares(y))
-    model.consensus(z[:2] == x, M @ z == y)
-    sub = model.compile()["server"]
-    rho, mu, told = generator.uniform(0.5, 2, 6), *generator.normal(size=(2, 6))
-    turn = Turn(np.array([0]), mu, rho, told)
-    point = Average().open([sub]).minimise(turn, 1e-9).points
-    # Gradient of mu' (G z - told) + |rho o (G z - told)|^2.
-    G = np.vstack([np.eye(2, 3), M])
-    assert G.T @ (mu + 2 * rho**2 * (G @ point - told)) == pytest.approx(0, abs=1e-12)
-
-
 # --- what the paper proves of the iterates --------------------------------------------------------
 
 
@@ -426,61 +388,6 @@ def test_the_run_ends_when_both_residuals_allow() -> None:
 
 
 # --- compiled once --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", PROBLEMS)
-def test_every_subproblem_is_dpp(name: str) -> None:
-    compiled = PROBLEMS[name]().on(GRAPHS["random"]()).model.compile()
-    assert len(compiled) == 6
-    for sub in compiled.values():
-        assert sub.problem.is_dcp(dpp=True)
-        sizes = {p.size for ps in (sub.mu, sub.rho, sub.neighbours) for p in ps.values()}
-        assert {p.id for p in sub.problem.parameters()} == {
-            p.id for ps in (sub.mu, sub.rho, sub.neighbours) for p in ps.values()
-        }
-        assert len(sizes) == 1
-
-
-def test_a_model_is_written_once_for_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In natural units, as which cvxpy compiles it; what changes are the values of Parameters.
-
-    Penalties stiffer than natural, as the first ones of kinks, would make these units shorter.
-    """
-    written: list[Any] = []
-    once = reference.measured
-    monkeypatch.setattr(
-        reference, "measured", lambda *given: written.append(once(*given)) or written[-1]
-    )
-    model = PROBLEMS["lasso"]().on(nx.path_graph(3)).model
-    compiled = model.compile()
-    model.solve(max_rounds=2, rho=1.0, solver="reference")
-    before = len(written)
-    assert before >= len(compiled)
-    model.solve(max_rounds=3, rho=2.0, solver="reference")
-    assert model.compile() is compiled
-    assert len(written) == before
-
-
-@pytest.mark.parametrize("solver", ["auto", "conic"])
-def test_a_model_is_lowered_once_and_cvxpy_solves_nothing(
-    solver: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def never(*args: Any, **options: Any) -> None:
-        raise AssertionError("cvxpy was asked")
-
-    model = PROBLEMS["lasso"]().on(nx.path_graph(3)).model
-    compiled = model.compile()
-    monkeypatch.setattr(cp.Problem, "solve", never)
-    first = model.solve(solver=solver)
-    lowered = [sub.lowered for sub in compiled.values()]
-    assert all(one is not None for one in lowered)
-    monkeypatch.setattr(cp.Problem, "get_problem_data", never)
-    second = model.solve(solver=solver)
-    assert (first.status, first.fallbacks) == ("optimal", ())
-    assert second.value == first.value, "and nothing is left of the run before"
-    assert model.compile() is compiled
-    for sub, one in zip(compiled.values(), lowered, strict=True):
-        assert sub.lowered is one
 
 
 def test_a_new_declaration_is_compiled_anew() -> None:

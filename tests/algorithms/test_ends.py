@@ -15,14 +15,13 @@ import sklearn.linear_model
 
 import dald_model as dm
 from dald_model.models.mean import common_number
-from tests.algorithms.blocks import Coupled, above, coupled
+from tests.algorithms.blocks import above, coupled
 from tests.algorithms.textbook import (
     NAMES,
     Loss,
     alone,
     clients,
     dimension,
-    follow,
     iterates,
     lipschitz,
     of,
@@ -62,23 +61,6 @@ def test_blocks_come_to_rest_at_the_minimiser_of_the_coupled_objective(
         said = f"the clients are {gap:.1e} apart, as multipliers are not updated"
         assert result.detail == said
         assert not result.verify().ok, "the consensus does not hold"
-
-
-def _bound(problem: Coupled) -> float:
-    """Hardly above the largest curvature, as rounds are in proportion to it."""
-    pairs = zip(problem.losses, problem.sizes, strict=True)
-    return 1.1 * max(lipschitz(loss, size) for loss, size in pairs)
-
-
-@pytest.mark.slow
-def test_bsum_comes_to_rest_there_too() -> None:
-    problem = coupled("logistic")
-    model, x = problem.model()
-    make = above(dict(enumerate(problem.losses, start=1)), _bound(problem))
-    result = model.solve(algorithm=dm.BSUM(make), rho=1.0, accuracy=1e-10)
-    assert result.status == "settled"
-    found = np.concatenate([result[v] for v in x])
-    assert found == pytest.approx(problem.minimiser(), abs=1e-4)
 
 
 @smooth
@@ -179,30 +161,6 @@ def test_a_bound_that_keeps_the_absolute_values_is_optimal_where_a_run_says_so()
     assert result.status == "optimal"
     # y: 0.18 (y - 5) + 0.18 = 0, and a: 2 (a - 1) + 2 (a + 1) + 0.18 sign(a) = 0
     assert mine.value == pytest.approx([0, 4], abs=1e-2)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["FedProx", "BCD", "BSUM"])
-def test_fixed_multipliers_settle_with_an_iterative_solver_and_default_options(name: str) -> None:
-    if name == "BSUM":
-        problem = coupled("logistic")
-        model, x = problem.model()
-        make = above(dict(enumerate(problem.losses, start=1)), _bound(problem))
-        algorithm: Any = dm.BSUM(make)
-        best = problem.minimiser()
-    else:
-        losses = clients("logistic")
-        model, w = on_star(losses, 8)
-        x = [w]
-        algorithm = {"FedProx": dm.FedProx(2.0), "BCD": dm.BCD()}[name]
-        z = follow(
-            lambda z, k: np.mean([f.prox(z, 2.0) for f in losses], axis=0), np.zeros(8), 1000
-        )
-        best = z[-1]
-    rho = {"FedProx": None, "BCD": 0.5, "BSUM": 1.0}[name]
-    result = model.solve(algorithm=algorithm, rho=rho)
-    assert result.status == "settled"
-    assert np.concatenate([result[v] for v in x]) == pytest.approx(best, abs=1e-4)
 
 
 SETTLING = {
@@ -321,19 +279,6 @@ def test_proximal_gradients_end_at_the_lasso_of_scikit_learn() -> None:
     fit = sklearn.linear_model.Lasso(0.05, fit_intercept=False, tol=1e-14, max_iter=100_000)
     assert z.value == pytest.approx(fit.fit(A, b).coef_, abs=1e-6)
     assert (z.value == 0).sum() == (fit.coef_ == 0).sum() > 0
-
-
-@pytest.mark.slow
-def test_upper_bounds_with_multipliers_end_at_the_optimum() -> None:
-    """Bounds hardly above the largest curvature, as rounds are in proportion to theirs."""
-    losses = clients("logistic")
-    assert 0.4 < max(lipschitz(loss, 8) for loss in losses) < 0.5
-    model, w = on_star(losses, 8)
-    make = above(dict(zip(NAMES, losses, strict=True)), 0.5)
-    result = model.solve(algorithm=dm.BSUM(make, multipliers=True), rho=0.2, eps_dual=1e-5)
-    assert result.status == "optimal"
-    assert result.verify().ok
-    assert w.value == pytest.approx(total(losses).argmin(np.zeros(8), 0.0), abs=2e-3)
 
 
 STOCHASTIC: dict[str, Any] = {

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
 
 import dald_model as dm
-from tests.algorithms.small import STAR, kind
+from tests.algorithms.small import kind
 
 DESCENT = "mu_i = grad f_i(x_i) after the clients' turn, (36), (47)"
 DRAWN = "mu_i = grad f_i(x_i) after the clients' turn, (47)"
@@ -288,30 +287,3 @@ def test_explain_dald() -> None:
         "(14), (21)",
         "  solver layer  exact minimisation of (12), (20), or the option solver",
     ]
-
-
-FIRST_AND_LAST: list[tuple[Any, set[str]]] = [
-    (dm.ProximalPoint(1.0), {"33", "35"}),
-    (dm.GradientDescent(1.0), {"36", "37", "40"}),
-    (dm.NewtonMethod(), {"41", "42"}),
-    (dm.DistributedProximal(1.0), {"53", "55"}),
-    (dm.FedProx(1.0), {"53", "55"}),
-    (dm.FedAvg(1.0), {"54", "55", "56"}),
-    (dm.DGD(1.0), {"57"}),
-    (dm.BCD(), {"59"}),
-    (dm.JacobiGradientDescent(1.0), {"60", "61"}),
-    (dm.BCGD(1.0), {"61"}),
-    (dm.ProximalGradient(1.0), {"62", "63", "64"}),
-    (dm.BCPG(1.0), {"65"}),
-    (dm.ConsensusADMM(), {"B4", "15", "22"}),
-    (dm.EXTRA(1.0), {"15", "22", "60"}),
-    (dm.FedDyn(1.0), {"B4", "15", "22"}),
-    (dm.DADMM(), {"B4", "15", "22"}),
-    *((one, {"47", "50", "51", "52"}) for one in STAR[2:5]),
-]
-
-
-@pytest.mark.parametrize(("algorithm", "equations"), FIRST_AND_LAST)
-def test_explain_names_the_equations(algorithm: Any, equations: set[str]) -> None:
-    """The first and the last of those that the paper derives it by."""
-    assert equations <= set(re.findall(r"\(([A-Z]?[\d-]+)\)", algorithm.explain()))

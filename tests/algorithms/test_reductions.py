@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import cvxpy as cp
@@ -11,7 +10,6 @@ import networkx as nx
 import numpy as np
 
 import dald_model as dm
-from dald_model.coordinate.method import Goal, Method, kept
 from dald_model.solvers import GradientSteps
 from tests.algorithms.blocks import above, coupled
 from tests.algorithms.textbook import (
@@ -38,19 +36,6 @@ from tests.algorithms.textbook import (
 )
 
 
-@dataclass(frozen=True)
-class Custom:
-    """An algorithm made of a method."""
-
-    method: Method
-
-    def open(self, compiled: dm.Compiled) -> Method:
-        return self.method
-
-    def explain(self) -> str:
-        return "custom"
-
-
 def paired(
     model: dm.Model,
     w: cp.Variable,
@@ -66,23 +51,6 @@ def paired(
     )
     mine = run(model, one, at_clients(w), **(ours or {}))[0]
     same(mine, run(model, other, at_clients(w), **(theirs or {}))[0], digits)
-
-
-@smooth
-def test_fedprox_with_the_update_of_the_multipliers_is_dald(kind: str) -> None:
-    """What parts them is the update alone: kept here, (15) there."""
-    model, w = on_star(clients(kind), dimension(kind))
-    alpha = 2.0
-    rho = np.sqrt(1 / (2 * alpha))
-    still = Method(kept, rho=rho, stopping=dm.FixedBudget(1), goal=Goal.FIXED_POINT)
-    moving = Method(dm.DALD().update, rho=rho, stopping=dm.FixedBudget(1))
-    admm = {"rho": rho, "stopping": dm.FixedBudget(1)} | SHARP[kind]
-    sharp = SHARP[kind]
-    paired(model, w, Custom(still), dm.FedProx(alpha), sharp, sharp)
-    paired(model, w, Custom(moving), dm.DALD(), sharp, admm)
-    first, second = (iterates(model, Custom(m), w, **sharp) for m in (still, moving))
-    assert np.abs(first[0] - second[0]).max() < 1e-13, "the first round knows no multipliers"
-    assert np.abs(first[1] - second[1]).max() > 1e-4
 
 
 @smooth
@@ -102,32 +70,6 @@ def test_one_sweep_an_update_is_consensus_admm(kind: str) -> None:
     paired(graph, w, dm.ConsensusADMM(), dm.DALD(), ours, ours | {"stopping": dm.FixedBudget(1)})
 
 
-def test_admm_on_a_chain_of_two_colours_is_two_block_admm() -> None:
-    """First a and c, then b and d, with x_a = x_b, x_b = x_c, x_c = x_d in scaled form."""
-    losses = clients("least squares")
-    pairs, rho = [(0, 1), (1, 2), (2, 3)], 0.5
-    r = 2 * rho**2
-
-    def step(at: tuple[Array, dict[Any, Array]], k: int) -> tuple[Array, dict[Any, Array]]:
-        x, u = at[0].copy(), dict(at[1])
-        for colour in ((0, 2), (1, 3)):
-            new = {}
-            for i in colour:  # sum of r / 2 |x_i - x_j +- u|^2
-                targets = [x[b] - u[a, b] for a, b in pairs if a == i]
-                targets += [x[a] + u[a, b] for a, b in pairs if b == i]
-                new[i] = losses[i].argmin(-r * np.sum(targets, axis=0), r * len(targets))
-            for i, value in new.items():
-                x[i] = value
-        return x, {(a, b): v + x[a] - x[b] for (a, b), v in u.items()}
-
-    zeros = {pair: np.zeros(10) for pair in pairs}
-    by_hand = [x for x, _ in follow(step, (np.zeros((4, 10)), zeros))]
-    model, w = on_graph(losses, 10, nx.path_graph(NAMES))
-    sequence = dm.Sequence.levels([["a", "c"], ["b", "d"]])
-    seen, _ = run(model, dm.ConsensusADMM(), at_clients(w), rho=rho, sequence=sequence)
-    same(seen, by_hand)
-
-
 @smooth
 def test_fedavg_is_the_limit_of_fedprox_with_gradient_steps(kind: str) -> None:
     model, w = on_star(clients(kind), dimension(kind))
@@ -143,29 +85,6 @@ def test_fedavg_is_the_limit_of_fedprox_with_gradient_steps(kind: str) -> None:
     paired(model, w, dm.FedProx(1e13), dm.FedAvg(0.2, count=3), {"solver": steps}, digits=1e-11)
 
 
-def test_fedprox_with_one_alpha_is_the_distributed_proximal_method() -> None:
-    model, w = on_star(clients("least squares"), 10)
-    paired(model, w, dm.FedProx(3.0), dm.DistributedProximal(dict.fromkeys(NAMES, 3.0)))
-    paired(model, w, dm.FedProx(3.0), dm.DistributedProximal(3.0))
-
-
-def test_fedprox_of_one_client_is_the_proximal_point_method() -> None:
-    model, _, z = alone(total(clients("least squares")), 10)
-    same(iterates(model, dm.FedProx(3.0), z), iterates(model, dm.ProximalPoint(3.0), z), 1e-13)
-
-
-def test_block_coordinate_descent_with_a_server_is_fedprox() -> None:
-    model, w = on_star(clients("least squares"), 10)
-    alpha = 3.0
-    paired(model, w, dm.FedProx(alpha), dm.BCD(), theirs={"rho": np.sqrt(1 / (2 * alpha))})
-
-
-def test_fedavg_of_one_epoch_is_gradient_descent_on_the_mean() -> None:
-    model, w = on_star(clients("least squares"), 10)
-    one = iterates(model, dm.FedAvg(0.2), w)
-    same(one, iterates(model, dm.GradientDescent(0.2 / 4), w), 1e-13)
-
-
 @smooth
 def test_all_clients_in_a_batch_is_the_full_method(kind: str) -> None:
     model, w = on_star(clients(kind), dimension(kind))
@@ -174,12 +93,6 @@ def test_all_clients_in_a_batch_is_the_full_method(kind: str) -> None:
     paired(model, w, dm.FedAvg(0.2, count=2, k=4), dm.FedAvg(0.2, count=2))
     graph, w = on_graph(clients(kind), dimension(kind), paw())
     paired(graph, w, dm.AsynchronousDGD(0.2, k=4), dm.DGD(0.2))
-
-
-def test_stochastic_gradient_descent_is_mini_batches_of_one() -> None:
-    model, w = on_star(clients("least squares"), 10)
-    mini = dm.MiniBatchGradientDescent(0.2, k=1, seed=2)
-    paired(model, w, dm.StochasticGradientDescent(0.2, seed=2), mini)
 
 
 def test_decentralised_descent_on_a_complete_graph_with_equal_weights_averages() -> None:
