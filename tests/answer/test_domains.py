@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.answer.domains import inside
 
 
 def test_the_value_is_the_objective_at_the_values_given() -> None:
@@ -18,31 +17,6 @@ def test_the_value_is_the_objective_at_the_values_given() -> None:
     result = model.solve(max_rounds=2)  # the copies do not agree yet
     objective = model.monolithic().objective
     assert result.value == pytest.approx(np.asarray(objective.value).item(), rel=1e-14)
-
-
-@pytest.mark.parametrize("low", [-1e-13, 0.0, 1e-13])
-def test_a_singular_matrix_is_moved_inside(low: float) -> None:
-    X = cp.Variable((2, 2), name="X", symmetric=True)
-    turn = np.array([[0.6, -0.8], [0.8, 0.6]])
-    given = turn @ np.diag([low, 1.0]) @ turn.T
-    rules = cp.matrix_frac(np.ones(2), X).domain
-    moved = inside(rules, {X.id: given}, {X.id: np.ones((2, 2))})[X.id]
-    assert np.linalg.eigvalsh(moved)[0] == pytest.approx(1e-8, rel=1e-3)
-    assert moved - given == pytest.approx((1e-8 - low) * np.eye(2), abs=1e-15)
-
-
-@pytest.mark.parametrize("low", [-0.1, 0.1])
-def test_a_matrix_is_left_where_it_is_far_inside_or_outside(low: float) -> None:
-    X = cp.Variable((2, 2), name="X", symmetric=True)
-    rules = cp.matrix_frac(np.ones(2), X).domain
-    assert not inside(rules, {X.id: np.diag([low, 1.0])}, {X.id: np.ones((2, 2))})
-
-
-@pytest.mark.parametrize("entry", [np.nan, np.inf])
-def test_a_matrix_that_a_run_left_nowhere_stays_there(entry: float) -> None:
-    X = cp.Variable((2, 2), name="X", symmetric=True)
-    rules = cp.matrix_frac(np.ones(2), X).domain
-    assert not inside(rules, {X.id: np.full((2, 2), entry)}, {X.id: np.ones((2, 2))})
 
 
 def test_the_value_at_a_singular_optimum() -> None:

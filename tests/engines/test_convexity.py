@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -11,13 +11,9 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.engines.convexity import ConvexityCheck
-from dald_model.engines.dispatch import SolverLayer
 from tests.engines.messages import encode
 from tests.engines.misbehaving import OTHERS, federation, with_array
-from tests.paths import GALLERY, NONCONVEX
 
-CONVEX = sorted({file.stem for file in GALLERY.glob("[!_]*.py")} - NONCONVEX)
 Arrays = dict[str, np.ndarray]
 
 
@@ -94,31 +90,6 @@ def test_who_stays_at_an_old_answer_is_a_client_that_can_be_nowhere_else() -> No
     found = federation("asks", stale).solve()
     assert (found.status, found["w"]) == ("optimal", pytest.approx(kept[0]["0.points"], abs=1e-6))
     assert found.detail.startswith("by the residuals alone: ")
-
-
-@pytest.mark.parametrize("name", CONVEX)
-def test_no_honest_client_of_the_gallery_is_accused(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every client of every round, whichever solver answers."""
-    answers, compared = SolverLayer.answers, []
-
-    def seen(self: SolverLayer, batches: Any, turns: Any, tolerance: float) -> Iterator[Any]:
-        known = vars(self).setdefault("checks", {})
-        for found in answers(self, batches, turns, tolerance):
-            _, batch, turn, answered = found
-            subs = [self.compiled[one] for one in batch.names]
-            each = zip(subs, turn.each(subs), answered.each(subs), strict=True)
-            for sub, mine, one in each:
-                if not sub.client.is_server:
-                    check = known.setdefault(sub.name, ConvexityCheck(sub))
-                    compared.append(check.seen(mine, one, tolerance))
-            yield found
-
-    monkeypatch.setattr(SolverLayer, "answers", seen)
-    assert import_module(f"dald_model.models.{name}").model().solve().status == "optimal"
-    assert compared
-    assert not any(compared)
 
 
 SHARING = "elastic_net graphical_lasso group_lasso hospitals huber isotonic kernel_svm lasso"

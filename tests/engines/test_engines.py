@@ -286,12 +286,12 @@ class UnreliableHost:
 def test_runs_whose_hosts_are_lost_at_random_all_find_the_optimum(name: str) -> None:
     model = PROBLEMS[name]().on(GRAPHS["chain"]()).model
     losses = 0
-    for seed in range(6):
+    for seed in range(3):
         found = model.solve(engine=Unreliable(0.1, seed))
         assert found.status == "optimal"
         assert found.verify().ok
         losses += len(found.losses)
-    assert losses > 6
+    assert losses > 3
 
 
 def test_what_does_not_depend_on_warm_starts_is_the_same_whoever_is_lost() -> None:

@@ -54,12 +54,12 @@ def test_whoever_is_lost_with_others_clients_has_them_placed_again(name: str) ->
     """A host of several groups is restarted for one of them; the others' clients are gone, too."""
     model = PROBLEMS[name]().on(GRAPHS["chain"]()).model
     moved = 0
-    for seed in range(8):
+    for seed in range(4):
         found = model.solve(engine=Exchanged(0.15, seed, count=3))
         assert found.status == "optimal"
         assert found.verify().ok
         moved += sum("now" in loss.message for loss in found.losses)
-    assert moved > 3
+    assert moved > 1
 
 
 def test_who_is_silent_as_well_gets_nobodys_clients() -> None:

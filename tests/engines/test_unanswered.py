@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 
 import dald_model as dm
 from dald_model.engines import HostLostError, Residents
-from dald_model.engines.failover import Pending
 from tests.engines.declared import market
 from tests.engines.messages import decode
 from tests.zoo import GRAPHS, PROBLEMS
@@ -116,25 +114,3 @@ def test_a_stale_answer_never_passes_for_an_optimum() -> None:
 def test_what_means_nothing_is_refused(value: Any) -> None:
     with pytest.raises(dm.OptionError, match=r"Unanswered: given leave_after=.*expected a whole"):
         dm.Unanswered(leave_after=value)
-
-
-class Noted:
-    """A reply that notes how long it was waited for."""
-
-    def __init__(self) -> None:
-        self.waited: list[float | None] = []
-
-    def result(self, timeout: float | None = None) -> bytes:
-        self.waited.append(timeout)
-        return b""
-
-
-def test_a_deadline_counts_from_when_was_asked_so_that_hosts_are_late_together() -> None:
-    reply = Noted()
-    for asked in (5.0, 60.0):
-        Pending(reply, time.monotonic() - asked).result(7.0)
-    Pending(reply, time.monotonic()).result(None)
-    first, second, third = reply.waited
-    assert first is not None
-    assert 0.0 < first <= 2.0
-    assert (second, third) == (0.0, None)

@@ -17,7 +17,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dald_model as dm
-from dald_model.engines.archive import Archive
 from dald_model.engines.schema import HEADER
 from dald_model.solvers import NAMED, Turn
 from tests.engines import tampered
@@ -87,20 +86,6 @@ def test_any_bytes_are_refused(data: bytes) -> None:
 
 
 # --- an honest client arrives bit for bit ---------------------------------------------------------
-
-
-@pytest.mark.parametrize("which", range(4))
-def test_the_archive_is_read_as_numpy_reads_it(which: int) -> None:
-    data = tampered.packed()[which]
-    archive = Archive(data)
-    for name, expected in tampered.entries(data).items():
-        found = archive.array(name, "f8", "i4", "i8", "u1")
-        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-        assert found.tobytes("A") == expected.tobytes("A")
-        assert found.flags.f_contiguous == expected.flags.f_contiguous
-        assert found.flags.writeable
-    assert not archive.names
-    assert check(data)
 
 
 # --- what was done by hand ------------------------------------------------------------------------

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.declare.array_parts import dependence
-from dald_model.declare.picked import picked
 
 rng = np.random.default_rng(1)
 MANY, WIDE = 12, 3
@@ -114,45 +112,3 @@ def test_an_entry_of_two_owners_is_refused():
     problem, x = market()
     with pytest.raises(dm.DecompositionError, match="entries of 'X' are given to 'a' and to 'b'"):
         dm.decompose(problem, clients={"a": x[:7], "b": x[5:]})
-
-
-def arrays():
-    x, w, s = cp.Variable((4, 3)), cp.Variable(3), cp.Variable()
-    a, b = rng.normal(size=(5, 3)), rng.normal(size=5)
-    yield from (cp.square(x - 1), a @ w - b, a @ w - cp.Parameter(5, value=b), x.T, x[1:3])
-    yield from (cp.sum(x, axis=at) for at in (0, 1))
-    yield from (cp.norm(x, 2, axis=1), cp.norm(x, 1, axis=0), cp.max(x, axis=1))
-    yield from (cp.log_sum_exp(x, axis=0), cp.norm(x, 2, axis=0, keepdims=True), x + w)
-    yield from (cp.hstack([w, w * 2]), cp.vstack([x, x]), x @ np.ones(3), np.ones(4) @ x, s - a @ w)
-    yield from (cp.maximum(x, w), cp.cumsum(x, axis=0), cp.diff(w), x @ np.ones((3, 2)), a @ x.T)
-    yield from (cp.huber(a @ w, 2), cp.pos(1 - cp.multiply(b, a @ w + s)), cp.square(x) / 2)
-
-
-@pytest.mark.parametrize("at", range(len(list(arrays()))))
-def test_some_entries_are_those_of_the_whole_and_of_its_curvature(at):
-    whole = list(arrays())[at]
-    for v in whole.variables():
-        v.value = rng.normal(size=v.shape)
-    value = np.reshape(whole.value, -1, order="F")
-    for size in {1, 2, whole.size // 2, whole.size}:
-        entries = np.sort(rng.choice(whole.size, size=size, replace=False))
-        part = picked(whole, entries)
-        assert part.shape == (size,)
-        np.testing.assert_allclose(part.value, value[entries])
-        assert part.is_dcp()
-        assert part.is_convex() == whole.is_convex()
-    starts = np.cumsum([0, *(v.size for v in whole.variables())])
-    labels = {
-        v.id: at + np.arange(v.size) for v, at in zip(whole.variables(), starts[:-1], strict=True)
-    }
-    told = dependence(whole, labels, int(starts[-1])).toarray() != 0
-    for v in whole.variables():
-        then = np.array(v.value)
-        for k in range(v.size):
-            for step in (1e-3, -1e-3, 50.0, -50.0):
-                moved = then.reshape(-1, order="F").copy()
-                moved[k] += step
-                v.value = moved.reshape(v.shape, order="F")
-                changed = np.abs(np.reshape(whole.value, -1, order="F") - value) > 1e-12
-                assert not (changed & ~told[:, labels[v.id][k]]).any()
-        v.value = then

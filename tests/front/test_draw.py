@@ -44,12 +44,7 @@ MODELS = {
     "wide star": star(60, "client"),
     "grid": on(nx.grid_2d_graph(3, 3)),
     "ring": on(nx.cycle_graph(7)),
-    "odd cycles": on(nx.connected_watts_strogatz_graph(12, 4, 0.5, seed=0)),
     "tree": on(nx.full_rary_tree(2, 31)),
-    "dense": on(nx.complete_graph(8)),
-    "geometric": on(nx.random_geometric_graph(30, 0.35, seed=1)),
-    "hundred": on(nx.connected_watts_strogatz_graph(100, 4, 0.3, seed=1)),
-    "crowd": on(nx.lollipop_graph(40, 30)),
     "long names": star(30, "the university hospital of the district"),
     "odd names": on(nx.path_graph(["$x_1$ & $^", " two\nlines", "", "<b>", (1, "1")])),
 }
@@ -129,11 +124,8 @@ def drawn(kind: str, order: str = "default") -> Seen:
     return Seen(MODELS[kind].compile().draw(ORDERS[order]))
 
 
-CASES = [
-    c for c in product(MODELS, ORDERS) if c[0] not in ("hundred", "crowd") or c[1] == "default"
-]
-"""Without towers of many clients one after the other."""
-SMALL = [kind for kind in MODELS if kind not in ("hundred", "crowd", "long names", "odd names")]
+CASES = list(product(MODELS, ORDERS))
+SMALL = [kind for kind in MODELS if kind not in ("long names", "odd names")]
 
 
 def readable(seen: Seen) -> None:
@@ -168,17 +160,13 @@ def test_a_consensus_graph_can_be_read(kind: str) -> None:
     seen = Seen(MODELS[kind].draw())
     readable(seen)
     assert len(seen.patches) == len(MODELS[kind].compile())
-    assert len(seen.lines) == len(MODELS[kind].compile().edges)
-    assert not seen.levels
-
-
-@pytest.mark.parametrize("kind", SMALL)
-def test_the_consensus_graph_has_every_name_and_edge(kind: str) -> None:
-    seen = Seen(MODELS[kind].draw())
     graph = MODELS[kind].compile().graph
-    assert set(seen.boxes) == set(map(str, graph))
-    found = {frozenset(edge) for edge in seen.edges}
-    assert found == {frozenset((str(a), str(b))) for a, b in graph.edges}
+    assert len(seen.lines) == graph.number_of_edges()
+    assert not seen.levels
+    if kind in SMALL:
+        assert set(seen.boxes) == set(map(str, graph))
+        found = {frozenset(edge) for edge in seen.edges}
+        assert found == {frozenset((str(a), str(b))) for a, b in graph.edges}
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -237,20 +225,6 @@ def test_a_tree_from_its_root_has_parents_over_the_middle_of_their_children() ->
         assert at[parent] == pytest.approx(sum(children) / 2, abs=0.01)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_edges_of_a_tree_do_not_cross_in_whatever_order_it_is_declared(seed: int) -> None:
-    graph = nx.Graph()
-    graph.add_nodes_from(np.random.default_rng(seed).permutation(31).tolist())
-    graph.add_edges_from(nx.full_rary_tree(2, 31).edges)
-    seen = Seen(on(graph).compile().draw(dm.Sequence.from_root(0)))
-    at = {name: (box.x0 + box.x1) / 2 for name, box in seen.boxes.items()}
-    height = {name: round(box.y0, 6) for name, box in seen.boxes.items()}
-    assert len(seen.edges) == 30
-    for (a, b), (c, d) in combinations(seen.edges, 2):
-        if height[a] == height[c]:
-            assert (at[a] - at[c]) * (at[b] - at[d]) >= 0
-
-
 def test_an_edge_bends_round_the_boxes_in_its_way() -> None:
     """A ring in its natural order is a column, which the last edge has to pass."""
     seen = drawn("ring", "natural")
@@ -275,12 +249,6 @@ def test_long_names_are_cut_in_the_middle_and_odd_ones_shown_as_they_are() -> No
     }
 
 
-def test_equal_texts_are_different_clients() -> None:
-    seen = Seen(on(nx.path_graph([1, "1", 1.5])).compile().draw())
-    assert sorted(text.get_text() for text in seen.names) == ["1", "1", "1.5"]
-    assert len(seen.patches) == 3
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("order", [None, dm.Sequence.natural()])
 def test_more_than_a_hundred_clients_have_no_names(order: dm.Sequence | None) -> None:
@@ -301,22 +269,6 @@ def crowd(kind: str) -> tuple[dm.Model, nx.Graph]:
         "tree": nx.full_rary_tree(3, 400),
     }
     return on(graphs[kind]), graphs[kind]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["ring", "grid", "tree"])
-def test_a_crowd_is_unfolded_on_one_sheet(kind: str) -> None:
-    """Neighbours stand together: edges are short beside the sheet, and few of a tree's cross."""
-    model, graph = crowd(kind)
-    figure = model.draw()
-    seen = Seen(figure)
-    assert len(seen.dots) == 400
-    assert len(seen.lines) == graph.number_of_edges()
-    wide, high = figure.get_size_inches()
-    assert max(wide, high) <= 9
-    assert min(wide, high) > 5
-    lengths = [np.linalg.norm(line[0] - line[-1]) for line in seen.lines]
-    assert np.mean(lengths) < 7 / 10
 
 
 def test_a_network_of_very_many_is_drawn_level_by_level() -> None:
@@ -354,24 +306,6 @@ def test_a_coupling_of_two_is_the_edge_between_them() -> None:
     seen = Seen(model.draw())
     assert set(seen.boxes) == {*(f"house {i}" for i in range(4)), "sum"}
     assert len(seen.lines) == 4 + 4
-
-
-def test_a_drawing_in_the_dark_has_dark_names_on_light_boxes() -> None:
-    with plt.style.context("dark_background"):
-        seen = Seen(MODELS["star"].draw())
-    assert {to_hex(text.get_color()) for text in seen.names} == {"#000000"}
-    assert to_hex(seen.figure.get_facecolor()) == "#000000"
-    titles = [text for text in seen.figure.texts if text.get_text().startswith("star:")]
-    assert [to_hex(text.get_color()) for text in titles] == ["#ffffff"]
-
-
-@pytest.mark.slow
-def test_drawings_are_reproducible() -> None:
-    for make in (MODELS["odd cycles"].draw, MODELS["odd cycles"].compile().draw):
-        one, two = (FigureCanvasAgg(make()) for _ in range(2))
-        one.draw()
-        two.draw()
-        assert (np.asarray(one.buffer_rgba()) == np.asarray(two.buffer_rgba())).all()
 
 
 def test_no_figure_stays_open_and_nothing_is_computed_anew() -> None:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.compile.lowering import Lowering
 from tests.front.resolving import (
     Resolving,
     predictive_control,
@@ -102,23 +101,6 @@ def test_what_did_not_change_is_the_same_object() -> None:
     np.testing.assert_allclose(now["b"].inequalities.rhs, 6.0)
     result = model.solve()
     assert result.verify().ok
-
-
-def test_each_client_is_lowered_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not so what the solvers had of it, around its last answer, with the numbers of before."""
-    given, calls, whole = regularisation_path("ridge"), [], Lowering.__call__
-    given.step(0)
-    result = given.model.solve()
-    monkeypatch.setattr(
-        Lowering,
-        "__call__",
-        lambda self, client, before=None: calls.append(client.name) or whole(self, client, before),
-    )
-    for at in range(1, 4):
-        given.step(at)
-        result = given.model.solve(start=result)
-        assert sorted(calls) == list(range(10))
-        calls.clear()
 
 
 def test_a_weight_that_becomes_zero_is_read_anew() -> None:

@@ -11,10 +11,8 @@ import cvxpy as cp
 import networkx as nx
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import dald_model as dm
-from dald_model.answer.stationarity import least_residual
 
 TOLERANCE = 1e-5
 """Of first-order conditions, relative to 1 + |F|: what the issue of non-convex owners asks for."""
@@ -160,13 +158,6 @@ def test_a_time_limit_is_for_all_starts_together() -> None:
     """The first start ends it at once: of nine one is left, and its status says why."""
     result = two_minima(1.5).solve(starts=9, time_limit=1e-6)
     assert [run.status for run in result.runs] == ["time_limit"]
-
-
-def test_multipliers_of_least_residual_have_the_right_signs() -> None:
-    """Min x + y with x >= 0 active: 1 of the slope is balanced there, that along y is not."""
-    slopes, bounds = sp.csc_array([[1.0], [0.0]]), np.array([[-np.inf, 0.0]])
-    assert least_residual(np.array([1.0, 0.5]), slopes, bounds, 1.0) == pytest.approx(0.5)
-    assert least_residual(np.array([-1.0, 0.5]), slopes, bounds, 1.0) == pytest.approx(1.0)
 
 
 def test_a_lower_point_is_told_with_its_start() -> None:
