@@ -11,7 +11,6 @@ import cvxpy as cp
 import numpy as np
 
 import dald_model as dm
-from dald_model.compiled import Compiled
 from dald_model.coordinate.state import State
 from dald_model.coordinate.sweeper import SerialSweeper
 from dald_model.engines.dispatch import SolverLayer
@@ -54,7 +53,7 @@ class Best(NamedTuple):
     error: float
 
 
-def ours(compiled: Compiled) -> tuple[float, str, list[Task]]:
+def ours(compiled: dm.Compiled) -> tuple[float, str, list[Task]]:
     """Seconds per client and round, the solver's name, and the sampled clients' tasks."""
     state, layer, clients = settled(compiled)
     rng = np.random.default_rng(1)
@@ -88,7 +87,7 @@ def ours(compiled: Compiled) -> tuple[float, str, list[Task]]:
     return common.median(found[1:]) / len(clients), "+".join(solvers), tasks
 
 
-def settled(compiled: Compiled) -> tuple[Any, SolverLayer, list[Hashable]]:
+def settled(compiled: dm.Compiled) -> tuple[Any, SolverLayer, list[Hashable]]:
     """State and sessions after a few rounds from zero with the default start of rho."""
     layer = SolverLayer(compiled, "auto")
     sweeper = SerialSweeper(layer)
