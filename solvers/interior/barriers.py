@@ -53,9 +53,9 @@ class Triples:
         """See :class:`Cone`."""
         return rows.blocked(self._inverse).gram()
 
-    def own(self, s: np.ndarray) -> np.ndarray:
+    def own(self, s: np.ndarray, z: np.ndarray) -> np.ndarray:
         """See :class:`Cone`."""
-        return self._z.ravel()
+        return z
 
     def correction(self, ds: np.ndarray, dz: np.ndarray, centring: float) -> np.ndarray:
         """See :class:`Cone`; without the third order, which costs more than it saves here."""

@@ -10,7 +10,7 @@ Those without such a symmetry are in :mod:`.barriers`. Vectors are flat, one con
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -55,7 +55,7 @@ class Cone(Protocol):
         r""":math:`A^\top (W^\top W)^{-1} A`, dense or sparse as the rows are."""
         ...
 
-    def own(self, s: np.ndarray) -> np.ndarray:
+    def own(self, s: np.ndarray, z: np.ndarray) -> np.ndarray:
         r""":math:`(W^\top W)^{-1} s`, which is z in the interior: as a product it would be rounded.
 
         The largest part of what a step moves, where slacks are small.
@@ -76,16 +76,17 @@ class Orthant:
 
     def __init__(self, size: int) -> None:
         self.size = self.degree = size
+        self._is_held: np.ndarray | None = None  # of an active set, else of none
 
     def start(self) -> np.ndarray:
         """See :class:`Cone`."""
+        self._is_held = None
         return np.ones(self.size)
 
     def scale(self, s: np.ndarray, z: np.ndarray) -> None:
         """See :class:`Cone`."""
-        self._s, self._z, self.ratio = s, z, s / z
-        if self.size and not (s * z).any():  # an active set; in the interior none is zero
-            self.ratio = np.where(s == 0, HELD, np.inf)
+        self._s, self._z = s, z
+        self.ratio = s / z if self._is_held is None else np.where(self._is_held, HELD, np.inf)
 
     def squared(self, v: np.ndarray) -> np.ndarray:
         """See :class:`Cone`."""
@@ -99,7 +100,7 @@ class Orthant:
         """See :class:`Cone`."""
         return rows.gram(1 / self.ratio)
 
-    def own(self, s: np.ndarray) -> np.ndarray:
+    def own(self, s: np.ndarray, z: np.ndarray) -> np.ndarray:
         """See :class:`Cone`."""
         return s / self.ratio
 
@@ -113,8 +114,8 @@ class Orthant:
 
     def settled(self, s: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The active set: zero for the smaller of each slack and its multiplier."""
-        is_active = z > s
-        return np.where(is_active, 0.0, s), np.where(is_active, z, 0.0)
+        self._is_held = z >= s
+        return np.where(self._is_held, 0.0, s), np.where(self._is_held, z, 0.0)
 
 
 class Kinks(Orthant):
@@ -157,6 +158,12 @@ class Kinks(Orthant):
         one, two = 1 / self.ratio[: self.count], 1 / self.ratio[self.count :]
         return one + two, two - one
 
+    def sided(
+        self, s: np.ndarray, z: np.ndarray, weights: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """See :meth:`SecondOrder.sided`."""
+        return self.heads(s) / 2, *self.settled(s, z)
+
 
 class SecondOrder:
     r"""Cones :math:`u_0 \ge \|u_1\|_2` of one width, (k, d)."""
@@ -164,9 +171,11 @@ class SecondOrder:
     def __init__(self, count: int, width: int) -> None:
         self.count, self.width = count, width
         self.size, self.degree = count * width, count
+        self._sides: Sides | None = None  # of an active set, else of none
 
     def start(self) -> np.ndarray:
         """See :class:`Cone`."""
+        self._sides = None
         found = np.zeros((self.count, self.width))
         found[:, 0] = 1.0
         return found.ravel()
@@ -174,6 +183,8 @@ class SecondOrder:
     def scale(self, s: np.ndarray, z: np.ndarray) -> None:
         """See :class:`Cone`."""
         self._s, self._z = self._table(s), self._table(z)
+        if self._sides is not None:
+            return
         of_s, of_z = _determinant(self._s), _determinant(self._z)
         one, two = self._s / np.sqrt(of_s)[:, None], _reflected(self._z / np.sqrt(of_z)[:, None])
         inner = one[:, 0] * two[:, 0] - np.vecdot(one[:, 1:], two[:, 1:])
@@ -185,10 +196,14 @@ class SecondOrder:
 
     def squared(self, v: np.ndarray) -> np.ndarray:
         """See :class:`Cone`."""
+        if self._sides is not None:
+            return np.zeros(v.size)  # which only a run in the interior asks for
         return self._quadratic(self._table(v), self._w, self._eta**2)
 
     def inverse(self, v: np.ndarray) -> np.ndarray:
         """See :class:`Cone`."""
+        if self._sides is not None:
+            return self._sides.inverse(self._table(v)).ravel()
         return self._quadratic(self._table(v), _reflected(self._w), self._eta**-2)
 
     def curvature(self, rows: Rows) -> np.ndarray:
@@ -230,6 +245,8 @@ class SecondOrder:
         :math:`\eta^{-2} (I - 2 w_1 w_1^\top / (2 w_0^2 - 1))`, whose root is taken, as it would
         cancel where the norm is positive.
         """
+        if self._sides is not None:
+            return rows.blocked(self._sides.roots()).gram()
         shrunk = 1 / (2 * self._w[:, 0] ** 2 - 1)
         norm = np.linalg.norm(self._w[:, 1:], axis=1)
         along = self._w[:, 1:] / np.maximum(norm, np.finfo(float).tiny)[:, None]
@@ -238,13 +255,41 @@ class SecondOrder:
 
     def tops(self) -> tuple[np.ndarray, np.ndarray]:
         """Of the inverse the corner, (k,), and what joins it to the rest, (k (d - 1),)."""
+        if self._sides is not None:
+            return np.full(self.count, 1 / HELD), -self._sides.ways.ravel() / HELD
         corner = (2 * self._w[:, 0] ** 2 - 1) / self._eta**2
         beside = -2 * (self._w[:, 0] / self._eta**2)[:, None] * self._w[:, 1:]
         return corner, beside.ravel()
 
-    def own(self, s: np.ndarray) -> np.ndarray:
+    def own(self, s: np.ndarray, z: np.ndarray) -> np.ndarray:
         """See :class:`Cone`."""
-        return self._z.ravel()
+        if self._sides is not None:
+            return self.inverse(s) + self._sides.beyond(self._table(z)).ravel()
+        return z
+
+    def sided(
+        self, s: np.ndarray, z: np.ndarray, weights: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        r"""An active set of norms :math:`w |v|` with slopes y: heads, slacks and multipliers.
+
+        :math:`y \in \partial w |v|` if and only if y is the projection of :math:`y + c v` onto the
+        ball of radius w, for any positive c. A norm is held at zero where that is inside, with a c
+        that makes no more of v than w, and else it has the slope :math:`w p / |p|`, p = y + v.
+        """
+        at, slope = self._table(s)[:, 1:], -self._table(z)[:, 1:]
+        wanted, size = slope + at, np.linalg.norm(at, axis=1)
+        far = np.linalg.norm(wanted, axis=1)
+        part = np.where(size > weights, weights / np.where(size > 0, size, 1.0), 1.0)
+        inside = np.linalg.norm(slope + part[:, None] * at, axis=1) <= weights
+        is_zero: np.ndarray = inside & ((weights > 0) | (size == 0))
+        ways = np.where(is_zero, 0.0, 1 / np.where(is_zero, 1.0, far))[:, None] * wanted
+        slope = np.where(is_zero[:, None], slope, weights[:, None] * ways)
+        at = np.where(is_zero[:, None], 0.0, at)
+        heads = np.linalg.norm(at, axis=1)
+        bent = weights / np.where(is_zero, 1.0, np.maximum(far - weights, HELD * far))
+        multipliers = np.column_stack([weights, -slope])
+        self._sides = Sides(ways, np.where(is_zero, 1 / HELD, bent), multipliers)
+        return heads, np.column_stack([heads, at]).ravel(), multipliers.ravel()
 
     def correction(self, ds: np.ndarray, dz: np.ndarray, centring: float) -> np.ndarray:
         """See :class:`Cone`."""
@@ -273,6 +318,42 @@ class SecondOrder:
     def _quadratic(self, v: np.ndarray, w: np.ndarray, scale: np.ndarray) -> np.ndarray:
         bent = 2 * w * np.vecdot(w, v)[:, None] - _reflected(v)
         return (bent * scale[:, None]).ravel()
+
+
+class Sides(NamedTuple):
+    r"""An active set of norms: on which side of zero each is.
+
+    Attributes
+    ----------
+    ways : ndarray, shape (k, d - 1)
+        The unit vector u along which a norm is positive; zero where it is held at zero.
+    bends : ndarray, shape (k,)
+        Its curvature across u, h: :math:`w / |v|` at a solution, as that of :math:`w |v|` is.
+    multipliers : ndarray, shape (k, d)
+        What multipliers are for slacks along u.
+    """
+
+    ways: np.ndarray
+    bends: np.ndarray
+    multipliers: np.ndarray
+
+    def inverse(self, v: np.ndarray) -> np.ndarray:
+        r""":math:`(1, -u) (1, -u)^\top / \text{held} + (0, h (I - u u^\top))` times v, (k, d)."""
+        along = np.vecdot(self.ways, v[:, 1:])
+        first = (v[:, 0] - along) / HELD
+        across = v[:, 1:] - along[:, None] * self.ways
+        rest = self.bends[:, None] * across - first[:, None] * self.ways
+        return np.column_stack([first, rest])
+
+    def beyond(self, z: np.ndarray) -> np.ndarray:
+        """How far multipliers are from those along u, where a norm is positive, (k, d)."""
+        is_positive = self.ways.any(axis=1, keepdims=True)
+        return np.where(is_positive, z - self.multipliers, 0.0)
+
+    def roots(self) -> np.ndarray:
+        r""":math:`\sqrt h (I - u u^\top)`."""
+        outer = self.ways[:, :, None] * self.ways[:, None, :]
+        return np.sqrt(self.bends)[:, None, None] * (np.eye(outer.shape[1]) - outer)
 
 
 class Semidefinite:
@@ -321,9 +402,9 @@ class Semidefinite:
         table = bent[..., self._row, self._column] * self._weight
         return rows.blocked(_transposed(table)).gram()
 
-    def own(self, s: np.ndarray) -> np.ndarray:
+    def own(self, s: np.ndarray, z: np.ndarray) -> np.ndarray:
         """See :class:`Cone`."""
-        return self._z
+        return z
 
     def correction(self, ds: np.ndarray, dz: np.ndarray, centring: float) -> np.ndarray:
         """See :class:`Cone`."""

@@ -126,7 +126,7 @@ class Here:
 
     def points(self, tau: float) -> tuple[np.ndarray, ...]:
         """Where all are, of which an active set says enough; else nothing."""
-        if not all(one.is_polyhedral for one in self._those):
+        if not all(one.has_sets for one in self._those):
             return ()
         return tuple(one.point(tau) for one in self._those)
 

@@ -101,8 +101,15 @@ class Participant(Scaled):
     # A warm start
 
     @property
-    def is_polyhedral(self) -> bool:
+    def has_sets(self) -> bool:
         """Whether an active set says all of where the cones are met."""
+        return all(
+            isinstance(group.cone, Orthant) or group.tops is not None
+            for group in self._groups.values()
+        )
+
+    @property
+    def _is_polyhedral(self) -> bool:
         return all(isinstance(group.cone, Orthant) for group in self._groups.values())
 
     def point(self, tau: float) -> np.ndarray:
@@ -129,11 +136,9 @@ class Participant(Scaled):
         sizes += [size for group in self._groups.values() for size in 2 * [group.cone.size]]
         x, equal, *pairs = np.split(point, np.cumsum(sizes)[:-1])
         self.x, self.equal = x / self.columns, equal * self.cost / self._equal_unit
-        for at, (key, group) in enumerate(self._groups.items()):
+        for at, key in enumerate(self._groups):
             unit = self._of_cone(key)
             self.s[key], self.z[key] = pairs[2 * at] * unit, pairs[2 * at + 1] * self.cost / unit
-            if group.tops is not None:
-                self.tops[key] = group.cone.heads(self.s[key]) / 2
         self.settle()
         nothing = {key: 0.0 * one for key, one in self.s.items()}
         tops = {key: 0.0 * one for key, one in self.tops.items()}
@@ -143,13 +148,20 @@ class Participant(Scaled):
 
     def _of_cone(self, key: Any) -> np.ndarray:
         """The units of the entries of a cone."""
-        unit = self._units[key]
-        return np.tile(unit, self._groups[key].cone.size // unit.size)
+        unit, group = self._units[key], self._groups[key]
+        if group.tops is not None and not isinstance(group.cone, Orthant):
+            width = group.cone.width
+            return np.repeat(unit[:: width - 1], width)
+        return np.tile(unit, group.cone.size // unit.size)
 
     def settle(self) -> None:
         """Take each row as active or not, whichever it is nearer to."""
         for key, group in self._groups.items():
-            self.s[key], self.z[key] = group.cone.settled(self.s[key], self.z[key])
+            s, z = self.s[key], self.z[key]
+            if group.tops is None:
+                self.s[key], self.z[key] = group.cone.settled(s, z)
+            else:
+                self.tops[key], self.s[key], self.z[key] = group.cone.sided(s, z, group.tops)
 
     # A round
 
@@ -229,7 +241,7 @@ class Participant(Scaled):
         self._bent, self._curved = bent, bent @ self._at
         for key, group in self._groups.items():
             group.cone.scale(self.s[key], self.z[key])
-        if not (self.is_linear and self.is_polyhedral):
+        if not (self.is_linear and self._is_polyhedral):
             return self._summed(bent)
         # An active set that stays, of a program whose matrices do, has the same curvature
         ratios = np.concatenate([np.zeros(0), *(g.cone.ratio for g in self._groups.values())])
@@ -282,7 +294,7 @@ class Participant(Scaled):
         """
         tau = self._tau
         rows = {
-            key: (2 * group.cone.own(self.s[key]) / tau, self._apart[key] / tau)
+            key: (2 * group.cone.own(self.s[key], self.z[key]) / tau, self._apart[key] / tau)
             for key, group in self._groups.items()
         }
         tops = {key: -one / tau for key, one in self._of_tops.items()}
@@ -290,7 +302,9 @@ class Participant(Scaled):
 
     def predicted(self) -> np.ndarray:
         """The right side of the step to the boundary."""
-        self._target = {key: group.cone.own(self.s[key]) for key, group in self._groups.items()}
+        self._target = {
+            key: group.cone.own(self.s[key], self.z[key]) for key, group in self._groups.items()
+        }
         return self._moving_side("step", 1.0)
 
     def corrected(self, centring: float, share: float) -> np.ndarray:

@@ -27,6 +27,7 @@ PATHS: dict[str, tuple[Callable[[], Resolving], float]] = {
     "budget": (rolling_budget, 2.0),
     "huber": (held_paths.huber, 2.0),
     "support vectors": (held_paths.support_vectors, 25.0),
+    "network lasso": (held_paths.network_lasso, 4.0),
 }
 """Paths, and the mean rounds that a step from the one before may take; hinges change theirs."""
 
@@ -132,6 +133,28 @@ def test_a_weight_of_zero_and_other_units_on_the_way() -> None:
         assert result.status == "optimal"
         wanted = np.minimum(np.sign(b) * np.maximum(np.abs(b) - share / 2, 0), 2)
         np.testing.assert_allclose(result[x], wanted, atol=1e-7)
+
+
+def test_a_norm_of_a_difference_that_vanishes_and_comes_back() -> None:
+    one, two = np.array([3.0, -1.0, 0.5]), np.array([1.0, 1.0, 0.0])
+    x, y, weight = cp.Variable(3), cp.Variable(3), cp.Parameter(nonneg=True)
+    unit = cp.Parameter(nonneg=True)
+    model = dm.Model("two")
+    model.client("one", unit * cp.sum_squares(x - one))
+    model.client("two", unit * cp.sum_squares(y - two))
+    model.couple(objective=weight * cp.norm(x - y))
+    apart, middle, result, rounds = one - two, (one + two) / 2, None, []
+    for share, factor in ((2, 1), (1, 1), (0, 1), (5, 1), (2.9, 1), (1, 1e6), (4, 1e6), (2, 1e-6)):
+        weight.value, unit.value = share * factor, factor
+        result = model.solve(start=result, disclose="curvature")
+        assert result.status == "optimal"
+        left = apart * max(0.0, 1 - share / float(np.linalg.norm(apart)))
+        np.testing.assert_allclose(result[x], middle + left / 2, atol=1e-7)
+        np.testing.assert_allclose(result[y], middle - left / 2, atol=1e-7)
+        rounds.append(result.rounds)
+    assert max(rounds) <= 25
+    weight.value = 2.1 * factor
+    assert model.solve(start=result, disclose="curvature").rounds <= 3
 
 
 def test_a_run_within_a_run_and_an_older_start_disturb_nothing() -> None:
