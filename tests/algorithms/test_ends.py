@@ -112,8 +112,8 @@ def _private() -> tuple[dm.Model, cp.Variable]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "algorithm",
-    [dm.BCGD(0.1), dm.JacobiGradientDescent(0.1), dm.BCPG(0.1), dm.BSUM(above(PRIVATE, 3.0))],
-    ids=["BCGD", "Jacobi", "BCPG", "BSUM"],
+    [dm.BCGD(0.1), dm.JacobiGradientDescent(0.1), dm.BCPG(0.1)],
+    ids=["BCGD", "Jacobi", "BCPG"],
 )
 def test_private_variables_have_to_come_to_rest_too(algorithm: Any) -> None:
     """With rho = 1 and multipliers zero: a = 1 / 3, x = -1 / 3, and y = 5 by itself."""
@@ -249,20 +249,13 @@ def test_the_others_end_at_the_optimum(kind: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "algorithm",
-    [
-        dm.ProximalPoint(5.0),
-        dm.ProximalGradient(1.0),
-        dm.BSUM(above({"all": total(clients("logistic"))}, 1.0), multipliers=True),
-    ],
-    ids=["PA", "PG", "BSUM"],
+    "algorithm", [dm.ProximalPoint(5.0), dm.ProximalGradient(1.0)], ids=["PA", "PG"]
 )
 def test_one_client_ends_at_the_optimum(algorithm: Any) -> None:
     whole = total(clients("logistic"))
     assert lipschitz(whole, 8) < 1
     model, _, z = alone(whole, 8)
-    options = {"rho": 0.5} if isinstance(algorithm, dm.BSUM) else {}
-    result = model.solve(algorithm=algorithm, eps_pri=1e-7, eps_dual=1e-7, **options)
+    result = model.solve(algorithm=algorithm, eps_pri=1e-7, eps_dual=1e-7)
     assert result.status == "optimal"
     assert result.verify().ok
     assert z.value == pytest.approx(whole.argmin(np.zeros(8), 0.0), abs=1e-3)

@@ -61,25 +61,25 @@ def fuzzed(examples: int) -> settings:
     )
 
 
-@fuzzed(800)
+@fuzzed(200)
 @given(st.one_of(tampered.flipped(), tampered.directories(), tampered.rezipped()))
 def test_other_bytes_are_a_client_or_refused(data: bytes) -> None:
     check(data)
 
 
-@fuzzed(400)
+@fuzzed(150)
 @given(tampered.altered())
 def test_other_arrays_are_a_client_or_refused(data: bytes) -> None:
     check(data)
 
 
-@fuzzed(300)
+@fuzzed(100)
 @given(tampered.relabelled())
 def test_another_header_is_a_client_or_refused(data: bytes) -> None:
     check(data)
 
 
-@fuzzed(200)
+@fuzzed(60)
 @given(st.binary(max_size=300))
 def test_any_bytes_are_refused(data: bytes) -> None:
     assert not check(data)

@@ -25,7 +25,7 @@ def _absolute(count: int, size: int) -> tuple[dm.Model, cp.Variable, np.ndarray,
     return model, x, weight, centre
 
 
-@pytest.mark.parametrize(("count", "size"), [(3, 1), (3, 5), (30, 1), (30, 5), (450, 10)])
+@pytest.mark.parametrize(("count", "size"), [(3, 5), (30, 1), (150, 5)])
 def test_weighted_medians(count: int, size: int) -> None:
     """Closed form: the least x with half of all weight below it."""
     model, x, weight, centre = _absolute(count, size)
@@ -66,11 +66,9 @@ def test_kinks_take_few_rounds(kind: str, graph: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "graph"),
     [
-        ("hinge", "star"),
         ("hinge", "path"),
         ("absolute", "grid"),
         ("linear program", "star"),
-        ("linear program", "path"),
     ],
 )
 def test_a_third_absent_costs_few_rounds(kind: str, graph: str) -> None:
