@@ -82,17 +82,6 @@ def test_the_default_order_reaches_the_mean(kind: str) -> None:
     assert [result[v] for v in model.monolithic().variables()] == near([mean(graph)] * len(graph))
 
 
-@pytest.mark.parametrize("rho", [0.3, 3.0])
-@pytest.mark.parametrize("kind", ["ring", "star"])
-def test_the_default_order_converges_for_any_penalty_where_it_says_so(
-    kind: str, rho: float
-) -> None:
-    result = model_on(BIPARTITE[kind]).solve(
-        rho=rho, stopping=dm.FixedBudget(v_max=1), eps_pri=1e-4, eps_dual=1e-4
-    )
-    assert result.status == "optimal"
-
-
 def test_the_server_comes_last() -> None:
     w = cp.Variable(name="w")
     model = dm.Model()
@@ -272,31 +261,11 @@ def test_levels_from_a_root_by_hand(
     assert [set(level) for level in found] == [set(level) for level in levels]
 
 
-def test_neighbours_at_equal_distance_are_split_by_colour() -> None:
-    """Around the hub of a wheel lies a ring of five, which no two colours do: 3 levels below it.
-
-    Directed from node to node the ring alone could take five.
-    """
-    network = dm.Sequence.from_root(0).network(nx.wheel_graph(6))
-    assert len(network.levels) == 4
-    assert sorted(map(len, network.levels[:-1])) == [1, 2, 2]
-
-
 def test_a_client_next_to_the_root_may_start_at_once() -> None:
     """Of the branches c - b - root and d - root, d waits for nobody."""
     graph = nx.Graph([("root", "b"), ("b", "c"), ("root", "d")])
     network = dm.Sequence.from_root("root").network(graph)
     assert [set(level) for level in network.levels] == [{"c", "d"}, {"b"}, {"root"}]
-
-
-@pytest.mark.parametrize("depth_first", [False, True], ids=["breadth", "depth"])
-@pytest.mark.parametrize("kind", ["ring", "tree", "odd ring", "wheel"])
-def test_a_sequence_from_a_root_reaches_the_mean(kind: str, depth_first: bool) -> None:
-    graph = SHAPES[kind]
-    root = next(iter(graph))
-    result = model_on(graph).solve(sequence=dm.Sequence.from_root(root, depth_first=depth_first))
-    assert result.status == "optimal"
-    assert result.verify().ok
 
 
 def test_which_client_is_the_root() -> None:

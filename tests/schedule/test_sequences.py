@@ -89,7 +89,7 @@ def test_draws_depend_on_the_seed_and_the_round_alone(make: Any) -> None:
     assert [one[r - 1] for r in both] != [other[r - 1] for r in both]
 
 
-SIZES = [(n, k) for n in range(2, 9) for k in range(1, n + 2)]
+SIZES = [(2, 1), (3, 2), (4, 1), (4, 3), (5, 2), (7, 3), (8, 9)]
 
 
 @pytest.mark.parametrize(("n", "k"), SIZES)
@@ -116,40 +116,6 @@ def test_essentially_cyclic_leaves_nobody_out_of_2t_minus_1_loops(n: int, k: int
     assert max(waits) < 2 * T - 1
     if n <= 4:
         assert max(waits) == 2 * T - 2, "and so long it does happen"
-
-
-@pytest.mark.parametrize("v", [2, 3, 5])
-@pytest.mark.parametrize(("n", "k"), [(4, 2), (5, 2), (7, 3), (6, 1)])
-def test_essentially_cyclic_keeps_that_where_full_cycles_come_between(
-    n: int, k: int, v: int
-) -> None:
-    """The full cycle takes the place of a deal: who would have been dealt is solved in it."""
-    graph, span = nx.cycle_graph(n), 2 * ceil(n / k) - 1
-    loops = who(S.essentially_cyclic(k, seed=2), v, 60, graph)
-    for start in range(60 - span + 1):
-        window = loops[start : start + span]
-        assert {name for names in window for name in names} == set(graph)
-
-
-def test_essentially_cyclic_keeps_that_for_those_who_stay() -> None:
-    graph, span = nx.complete_graph(7), 2 * ceil(7 / 2) - 1
-    loops = who(S.essentially_cyclic(2), 100, 90, graph, online={10: dm.Change(leave=[2, 5])})
-    for start in range(9, 90 - span + 1):
-        seen = {name for names in loops[start : start + span] for name in names}
-        assert seen == set(graph) - {2, 5}
-
-
-def test_essentially_cyclic_in_turn_with_another_deals_whole_packs() -> None:
-    """Of the loops that it has any 2T - 1 must hold everybody, as its ``explain`` says."""
-    graph, other = nx.cycle_graph(4), S.partial([0])
-    mine = drawn(S.alternate(S.essentially_cyclic(2), other), graph, range(1, 400, 2))
-    for start in range(len(mine) - 2):
-        assert set.union(*mine[start : start + 3]) == set(graph)
-
-
-def test_partial_in_turn_with_another_goes_through_its_lists() -> None:
-    sequence = S.alternate(S.partial(["a"], ["b"]), S.partial(["d"]))
-    assert who(sequence, 5, 5) == [("a",), ("d",), ("b",), ("d",), FULL]
 
 
 def test_greedy_takes_those_whose_neighbours_moved_most() -> None:
@@ -317,21 +283,6 @@ def test_explain_says_what_is_known_and_where_from(kind: str) -> None:
     assert said
     for line in said:
         assert SOURCE.search(line), line
-
-
-@pytest.mark.parametrize(
-    ("sequence", "source"),
-    [
-        (S.natural(), "Theorem 1"),
-        (S.partial(["a"]), "Remark 1"),
-        (S.random(2), "Razaviyayn, Hong and Luo 2013"),
-        (S.essentially_cyclic(2), "Tseng 2001"),
-        (S.greedy(2), "Nutini et al. 2015"),
-        (S.custom(two_by_lot), "Remark 1"),
-    ],
-)
-def test_explain_names_its_source(sequence: dm.Sequence, source: str) -> None:
-    assert source in sequence.explain()
 
 
 def test_explain_of_a_composition_has_its_parts_once() -> None:

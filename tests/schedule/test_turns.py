@@ -188,59 +188,6 @@ def test_a_sweep_follows_the_levels_and_solves_a_level_together() -> None:
             assert log.turns == 2 * turns
 
 
-def test_gauss_seidel_uses_the_newest_values_of_lower_levels() -> None:
-    """One round from zero with rho = 1: x = (t + sum of neighbours) / (1 + degree)."""
-    model = model_on(CHAIN)
-    a, b, c = model.monolithic().variables()
-    result = model.solve(sequence=dm.Sequence.natural(), rho=1.0, max_rounds=1)
-    first = 1 / 2
-    second = (2 + first + 0) / 3
-    assert [result[a], result[b], result[c]] == near([first, second, (3 + second) / 2])
-    result = model.solve(sequence=dm.Sequence.levels(["b", "ac"]), rho=1.0, max_rounds=1)
-    middle = 2 / 3
-    assert [result[a], result[b], result[c]] == near([(1 + middle) / 2, middle, (3 + middle) / 2])
-
-
-def test_the_dual_residual_is_how_far_the_higher_neighbour_moved() -> None:
-    """(A2-6): after a sweep of the chain in natural order, x_j of this sweep less that before."""
-    model = model_on(CHAIN)
-    variables = model.monolithic().variables()
-    sequence, one = dm.Sequence.natural(), dm.FixedBudget(v_max=1)
-    before = np.zeros(3)
-    for rounds in (1, 2, 3, 4):
-        result = model.solve(
-            acceleration=None, sequence=sequence, stopping=one, rho=1.0, max_rounds=rounds
-        )
-        now = np.array([float(result[v]) for v in variables])
-        last = result.history.iloc[-1]
-        assert last.dual == near(np.abs(now - before)[1:].max())
-        assert last.primal == near(np.abs(np.diff(now)).max())
-        before = now
-
-
-SEQUENCES = {
-    "random 1": dm.Sequence.random(k=1, seed=3),
-    "random 2": dm.Sequence.random(k=2),
-    "random all": dm.Sequence.random(k=99),
-    "greedy 1": dm.Sequence.greedy(1),
-    "greedy 2": dm.Sequence.greedy(k=2),
-    "repeat": dm.Sequence.repeat(["b"]),
-    "repeat thrice": dm.Sequence.repeat(["b", "a"], times=3),
-    "repeat nobody": dm.Sequence.repeat([]),
-}
-
-
-@pytest.mark.parametrize("kind", SEQUENCES)
-@pytest.mark.parametrize("shape", ["chain", "triangle"])
-def test_partial_and_repetitive_sequences_reach_the_mean_and_verify(kind: str, shape: str) -> None:
-    graph = CHAIN if shape == "chain" else nx.complete_graph("abc")
-    result = model_on(graph).solve(sequence=SEQUENCES[kind])
-    assert result.status == "optimal"
-    assert result.value == near(2.0)
-    check = result.verify()
-    assert check.ok, check
-
-
 def test_a_partial_cycle_solves_k_clients_and_closes_with_all() -> None:
     """Section V-A: the last inner loop of an outer loop is a full cycle."""
     for sequence in (dm.Sequence.random(k=2), dm.Sequence.greedy(2)):
