@@ -206,4 +206,3 @@ class Near:
         at_zero = float(np.abs(found[-1]).sum())
         at_zero = at_zero if np.isfinite(at_zero) else np.inf
         self.digits = min(float(falls[DRAWS : 2 * DRAWS].max()), DIGITS * at_zero)
-

@@ -8,6 +8,7 @@ to the value; and how far the gradient of the Lagrangian is from zero, in the sa
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from dald_model.gc_pause import gc_paused
 from dald_model.schedule.network import Levels
 from dald_model.schedule.round_state import Residuals
 from dald_model.solvers.base import Encoding, Multipliers
+from dald_model.solvers.interior.assembly import is_read
 from dald_model.solvers.interior.coordinator import Aggregator, Coordinator, Found
 from dald_model.solvers.interior.joint import Joint, Opening
 from dald_model.solvers.interior.member import Member, Seen
@@ -118,10 +120,10 @@ class InteriorSweeper:
             self._placement.begin_round(self._round)
         if self._joint is None:
             idle = self._idle()
-            self._joint = idle or self._opened()
-            self._held = 0 if self._joint.resume(self._start) else None
-            if idle is not None and self._held is None:
-                idle.restart()
+            self._joint = joint = idle or self._opened(takes_jumps=self._has_jumps)
+            self._held = 0 if joint.resume(self._start, state.points) else None
+            if self._held is None and (idle is not None or joint.takes_jumps):
+                self._joint = self._anew(joint)
             self._first = self._worth_first(self._joint.coordinator)
         check_time()
         found, is_stuck = self._held_round(self._joint), False
@@ -160,22 +162,40 @@ class InteriorSweeper:
 
     def _idle(self) -> Joint | None:
         """What an earlier run was computed with, if nothing but numbers changed since."""
-        if self._placement is not None or self._aggregator is not None or not self._resting:
+        if not self._is_one or not self._resting:
             return None
         joint = self._resting.pop()
+        if joint.takes_jumps != self._has_jumps:
+            return None
         return joint if joint.renew(self._compiled) else None
 
     def _anew(self, joint: Joint) -> Joint:
         """The same in the middle of the constraints."""
-        if self._placement is not None or self._aggregator is not None:
+        if not self._is_one or joint.takes_jumps:
             return self._opened()
         joint.restart()
         return joint
 
-    def _opened(self, kept: Mapping[str, Any] | None = None) -> Joint:
+    @property
+    def _is_one(self) -> bool:
+        """Whether one participant has the rows of all."""
+        return self._placement is None and self._aggregator is None
+
+    @cached_property
+    def _has_jumps(self) -> bool:
+        """Whether an active set is held of clients that come by their cone programs else."""
+        forms = [sub.form for sub in self._compiled.values()] if self._start else []
+        how = self._is_one and [one for one in forms if one is not None and one.smooth]
+        return any(
+            is_read(one, takes_jumps=True) and not is_read(one, takes_jumps=False)
+            for one in how or ()
+        )
+
+    def _opened(self, kept: Mapping[str, Any] | None = None, *, takes_jumps: bool = False) -> Joint:
         known, placement = (self._compiled, self._aggregator, kept), self._placement
         if placement is None:
-            return Joint(*known, is_apart=self._aggregator is not None)
+            is_apart = self._aggregator is not None
+            return Joint(*known, is_apart=is_apart, takes_jumps=takes_jumps)
         compiled = self._compiled
         far = [name for name, sub in compiled.items() if sub.client.is_remote or not obstacle(sub)]
         sites = {
@@ -224,6 +244,7 @@ class InteriorSweeper:
         return found | {
             "told": self._joint.clients.kept(),
             "coordinator": self._joint.coordinator.kept(),
+            "takes_jumps": self._joint.takes_jumps,
         }
 
     def restore(self, kept: Mapping[str, Any]) -> None:
@@ -232,7 +253,7 @@ class InteriorSweeper:
             return
         for name in KEPT:
             setattr(self, f"_{name}", kept[name])
-        self._joint = self._opened(kept["coordinator"])
+        self._joint = self._opened(kept["coordinator"], takes_jumps=kept["takes_jumps"])
         self._joint.clients.restore(kept["told"])
 
     def _give_up(self, joint: Joint, state: State) -> None:

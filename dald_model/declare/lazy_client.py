@@ -199,7 +199,10 @@ class AlikeClient(Client):
     def _value(self, values: Mapping[int, np.ndarray]) -> Callable[[Any], Any]:
         """What the other's expressions are worth with this client's data."""
         theirs, ours = self._both
-        given = [*(values.get(v.id) for v in ours.variables), *(one.value for one in ours.constants)]
+        given = [
+            *(values.get(v.id) for v in ours.variables),
+            *(one.value for one in ours.constants),
+        ]
         leaves = [*theirs.variables, *theirs.constants]
         known = {id(leaf): value for leaf, value in zip(leaves, given, strict=True)}
 

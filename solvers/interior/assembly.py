@@ -37,9 +37,12 @@ class Assembly:
     ----------
     size : int
         Variables that are numbered already; those that clients have besides follow.
+    takes_jumps : bool
+        Whether kinds of :data:`JUMPS` are taken as they are, as where an active set is held.
     """
 
     size: int
+    takes_jumps: bool = False
     _blocks: dict[Any, list[Block]] = field(default_factory=dict)
     _rights: dict[Any, list[np.ndarray]] = field(default_factory=dict)
     _heights: dict[Any, int] = field(default_factory=dict)
@@ -64,7 +67,7 @@ class Assembly:
         NotImplementedError
             Naming a cone that there is no interior point for.
         """
-        if not _is_read(form):
+        if not is_read(form, takes_jumps=self.takes_jumps):
             self._places[name] = Encoding.CONES, self._add_cones(form.cone, columns)
             return
         own = self._beyond(columns, form.extra)
@@ -320,7 +323,7 @@ HEIGHTS: dict[str, Any] = {
 """Rows of the cones that there is an interior point for."""
 
 
-def _is_read(form: Form) -> bool:
+def is_read(form: Form, *, takes_jumps: bool) -> bool:
     """Whether a form's own terms are taken, else its cone program."""
     if not form.complete:
         return False
@@ -329,7 +332,8 @@ def _is_read(form: Form) -> bool:
             with np.errstate(all="ignore"):
                 arguments = term.kind.grouped(term.offset, term.width)
                 here = term.kind.evaluate(arguments, term.parameter)
-            if term.kind.name in JUMPS or not all(np.isfinite(one).all() for one in here):
+            is_jump = term.kind.name in JUMPS and not takes_jumps
+            if is_jump or not all(np.isfinite(one).all() for one in here):
                 return False
         elif term.kind.name not in KINKS and not term.is_set:
             return False

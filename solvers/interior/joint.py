@@ -50,6 +50,8 @@ class Joint:
         Clients that are reached by messages, and
     reach : callable or None
         how.
+    takes_jumps : bool
+        See :class:`.assembly.Assembly`.
 
     Attributes
     ----------
@@ -65,7 +67,9 @@ class Joint:
         is_apart: bool = False,
         elsewhere: Sequence[Hashable] = (),
         reach: Reach | None = None,
+        takes_jumps: bool = False,
     ) -> None:
+        self.takes_jumps = takes_jumps
         self._columns, self._aggregator, self._kept = compiled.columns, aggregator, kept
         sides = compiled.stacked
         self.agreement = agreement = sides.known(
@@ -81,7 +85,9 @@ class Joint:
         if not is_apart:
             own = {name: of[compiled.columns[name]] for name in forms}
             agreed = (rows, agreement.right) if agreement.right.size else None
-            one = Member(forms, own, np.ones(count, dtype=bool), agreed, tells_kinks=True)
+            everything = np.ones(count, dtype=bool)
+            how = {"tells_kinks": True, "takes_jumps": takes_jumps}
+            one = Member(forms, own, everything, agreed, **how)
             self._one = one
             self.clients: Clients = Here([one])
             shown = int(one.shared.sum())
@@ -168,10 +174,19 @@ class Joint:
         self.clients.renewed(keeps_units=False)
         vars(self).pop("coordinator", None)
 
-    def resume(self, points: Sequence[np.ndarray]) -> bool:
-        """Hold the active set of an earlier run, if these are points of the same participants."""
-        if not points or [one.size for one in points] != [one.size for one in self.points()]:
+    def resume(self, points: Sequence[np.ndarray], at: np.ndarray) -> bool:
+        """Hold the active set of an earlier run that ended at these variables, if it told its own.
+
+        What it told of the same participants is taken; jumps begin at the variables alone.
+        """
+        if not points:
             return False
+        if [one.size for one in points] != [one.size for one in self.points()]:
+            if self._one is None or not self.takes_jumps:
+                return False
+            agreed = np.zeros(self.agreement.count)
+            agreed[self.agreement.of] = at
+            points = (self._one.around(agreed),)
         if self._one is not None and isinstance(self.clients, Here):
             self.clients.renewed(keeps_units=True)
             self.coordinator.rescale()

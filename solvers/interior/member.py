@@ -83,6 +83,8 @@ class Member(Participant):
     tells_kinks : bool
         Whether they answer with the multipliers of the arguments of kinks and balls, which may be
         one for each record of data.
+    takes_jumps : bool
+        See :class:`.assembly.Assembly`.
 
     Raises
     ------
@@ -98,11 +100,12 @@ class Member(Participant):
         agreed: tuple[Any, np.ndarray] | None = None,
         *,
         tells_kinks: bool = False,
+        takes_jumps: bool = False,
     ) -> None:
         self._forms, self._of, self._size = forms, columns, seen.size
         self._agreement, self._agreed = agreed, 0 if agreed is None else agreed[1].size
         self._alone_before: Programme | None = None
-        self._tells_kinks = tells_kinks
+        self._tells_kinks, self._takes_jumps = tells_kinks, takes_jumps
         programme = self._assembled(forms)
         # All is shared in one process, where one participant has the rows of all
         beyond = np.full(programme.size - seen.size, bool(seen.all()) and len(forms) > 1)
@@ -127,7 +130,7 @@ class Member(Participant):
         self, forms: Mapping[Hashable, Form], known: Programme | None = None
     ) -> Programme:
         """The program of all clients; of a known one what has the same matrices."""
-        assembly = Assembly(self._size)
+        assembly = Assembly(self._size, self._takes_jumps)
         for name, form in forms.items():
             assembly.add(name, form, self._of[name])
         if self._agreement is not None:
@@ -186,7 +189,7 @@ class Member(Participant):
     def _alone(self) -> Programme:
         """The program of the clients with variables of their own, to tell their slopes apart."""
         sizes = {name: own.size for name, own in self._of.items()}
-        assembly, at = Assembly(sum(sizes.values())), 0
+        assembly, at = Assembly(sum(sizes.values()), self._takes_jumps), 0
         for name, form in self._forms.items():
             assembly.add(name, form, np.arange(at, at + sizes[name]))
             at += sizes[name]

@@ -19,7 +19,7 @@ import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
 
-from dald_model.solvers.interior.cones import Orthant
+from dald_model.solvers.interior.cones import HELD, Orthant
 from dald_model.solvers.interior.programme import Group
 from dald_model.solvers.interior.scaled import Scaled
 
@@ -153,6 +153,23 @@ class Participant(Scaled):
             width = group.cone.width
             return np.repeat(unit[:: width - 1], width)
         return np.tile(unit, group.cone.size // unit.size)
+
+    def around(self, at: np.ndarray) -> np.ndarray:
+        """What :meth:`point` gives where only the variables are known, in the user's units.
+
+        Their slacks tell the active set: who is within :data:`HELD` of a boundary is at it.
+        """
+        self.x = np.concatenate([at, np.zeros(self.x.size - at.size)]) / self.columns
+        for key, group in self._groups.items():
+            left, cone = group.right - group.rows.times(self.x), group.cone
+            self.s[key], self.z[key] = left, np.full(cone.size, HELD)
+            if group.tops is not None:
+                sizes = cone.norms(left)
+                shares = np.where(sizes > HELD, group.tops / np.maximum(sizes, HELD), 0.0)
+                slopes = np.repeat(shares, left.size // sizes.size) * left
+                self.s[key] = cone.joined(sizes, left)
+                self.z[key] = cone.joined(group.tops, -slopes)
+        return self.point(1.0)
 
     def settle(self) -> None:
         """Take each row as active or not, whichever it is nearer to."""

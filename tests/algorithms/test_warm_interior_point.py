@@ -20,12 +20,31 @@ from tests.front.resolving import (
     rolling_budget,
 )
 
+
+def _robust() -> Resolving:
+    """Robust losses of unequal owners with a rule of their own, and a weight on the sizes."""
+    rng, weight, x = np.random.default_rng(0), cp.Parameter(nonneg=True), cp.Variable(5)
+    model, costs, rules = dm.Model("robust"), [], []
+    for i in range(4):
+        A = rng.normal(size=(20 + i, 5))
+        b = A @ np.arange(5) + rng.standard_t(2, size=20 + i)
+        costs.append(cp.sum(cp.huber(2 * (A @ x - b))) + weight * cp.norm1(x))
+        rules.append(x <= 3 + i / 10)
+        model.client(i, costs[-1], [rules[-1]])
+
+    def step(at: int) -> None:
+        weight.value = 0.8**at
+
+    return Resolving(model, costs, rules, step, 20)
+
+
 PATHS: dict[str, tuple[Callable[[], Resolving], float]] = {
     "lasso": (regularisation_path, 2.0),
     "logistic": (lambda: regularisation_path("logistic"), 3.0),
     "tanks": (lambda: predictive_control(steps=20), 1.0),
     "budget": (rolling_budget, 2.0),
     "huber": (held_paths.huber, 2.0),
+    "huber of a lasso": (_robust, 3.0),
     "support vectors": (held_paths.support_vectors, 25.0),
     "network lasso": (held_paths.network_lasso, 4.0),
 }
@@ -173,13 +192,18 @@ def test_a_run_within_a_run_and_an_older_start_disturb_nothing() -> None:
         np.testing.assert_allclose(result[x], [-2.5, 0.5, 0.0], atol=1e-7)
 
 
-def test_a_checkpoint_of_a_run_from_a_start_is_taken_up(tmp_path: Path) -> None:
-    given = held_paths.support_vectors()
+@pytest.mark.parametrize(
+    ("make", "rounds"), [(held_paths.support_vectors, 3), (held_paths.huber, 1)]
+)
+def test_a_checkpoint_of_a_run_from_a_start_is_taken_up(
+    make: Callable[[], Resolving], rounds: int, tmp_path: Path
+) -> None:
+    given = make()
     given.step(0)
     first = given.model.solve(disclose="curvature")
     given.step(1)
     whole = given.model.solve(start=first, disclose="curvature")
-    options = {"checkpoint": tmp_path / "run", "every": 1, "max_rounds": 3}
+    options = {"checkpoint": tmp_path / "run", "every": 1, "max_rounds": rounds}
     given.model.solve(start=first, disclose="curvature", **options)
     taken = dm.resume(tmp_path / "run", given.model, max_rounds=50)
     assert (taken.status, taken.rounds) == ("optimal", whole.rounds)
