@@ -8,7 +8,7 @@ that are a little different: a solver is asked again only where no cut does.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 
 import cvxpy as cp
@@ -16,11 +16,13 @@ import numpy as np
 
 from dald_model.answer.holding import held_cut, known_cut
 from dald_model.answer.rescaling import Solved, minimise
-from dald_model.compile.form import ConeProgram, Form
+from dald_model.compile.form import ConeProgram, Form, Rows
 from dald_model.compile.measures import Measure
 from dald_model.compile.objectives import objective
 from dald_model.compile.subproblem import Subproblem
+from dald_model.solvers.exact.active_set import ActiveSet
 from dald_model.solvers.exact.lower_bound import Cut, bounded
+from dald_model.solvers.exact.quadratic_step import Step, StepMethod
 from dald_model.solvers.exact.semismooth_newton import SemismoothNewton
 from dald_model.solvers.exact.smooth_bound import is_split, least_within, split_program
 from dald_model.values import flat
@@ -257,23 +259,14 @@ def minimised(
     makes that one point. None of those that the method is not for, and of those it fails.
     """
     found: list[Cut | None] = [None] * len(clients)
-    alike: dict[Hashable, list[tuple[int, Form]]] = {}
-    for at, client in enumerate(clients):
-        form = client.here
-        if form is not None and is_split(form) and not SemismoothNewton.refuses(form):
-            alike.setdefault(form.shape_but_counts, []).append((at, form))
-    for part in alike.values():
-        which, forms = zip(*part, strict=True)
+    for which in _alike(clients):
+        forms = [form for at in which if (form := clients[at].here) is not None]
         price, reach, own = (
             np.stack([told[at] for at in which])
             for told in (prices, reaches, [client.own for client in clients])
         )
         ridges = enough / (2 * reach.shape[1] * reach**2)
-        method, everybody = SemismoothNewton(forms), np.arange(len(forms))
-        hessians = np.stack([form.quadratic.full for form in forms])
-        linear = np.stack([form.quadratic.linear for form in forms])
-        method.factor(everybody, hessians + ridges[:, :, None] * np.eye(reach.shape[1]))
-        step = method.solve(everybody, linear + price - ridges * own, SHARP * reach)
+        step = _step(SemismoothNewton(forms), forms, price - ridges * own, SHARP * reach, ridges)
         told = step.multipliers
         each = np.split(told.values, np.cumsum(told.lengths)[:-1])
         for at, form, z, point, failed in zip(
@@ -281,3 +274,63 @@ def minimised(
         ):
             found[at] = None if failed else known_cut(form, z, point)
     return found
+
+
+def fallen(
+    clients: Sequence[ConeClient], reaches: Sequence[np.ndarray]
+) -> list[tuple[float, np.ndarray] | None]:
+    """How much lower each client without balls gets within reach, at least, and which way.
+
+    Those of one shape in one batch, by the methods of their rounds. What keeps the constraints is
+    no lower than the minimum, and what rows are off by is paid by their multipliers: so no fall is
+    larger than the true one. None where that is not one point, and where the method fails.
+    """
+    found: list[tuple[float, np.ndarray] | None] = [None] * len(clients)
+    boxed: dict[int, np.ndarray] = {}  # by the id of the rows', which most have in common
+    for which in _alike(clients):
+        forms = []
+        for at in which:
+            form = clients[at].here
+            assert form is not None
+            own, box = form.inequalities, np.eye(form.size)
+            matrix = boxed.setdefault(id(own.matrix), np.vstack([own.matrix, box, -box]))
+            rows = Rows(matrix, np.concatenate([own.rhs, reaches[at], reaches[at]]))
+            forms.append(form.with_others(inequalities=rows))
+        reach = np.stack([reaches[at] for at in which])
+        method = SemismoothNewton if forms[0].terms else ActiveSet
+        step = _step(method(forms), forms, 0.0 * reach, SHARP * reach, 0.0 * reach)
+        parts = zip(which, forms, step.points, step.equality, step.inequality, strict=True)
+        for at, form, point, equality, inequality in parts:
+            if np.isfinite(point).all():
+                off = form.equalities.matrix @ point - form.equalities.rhs
+                over = np.fmax(form.inequalities.matrix @ point - form.inequalities.rhs, 0.0)
+                owed = np.abs(equality) @ np.abs(off) + inequality @ over
+                here, there = form.objectives(np.stack([0.0 * point, point]))
+                fall = float(here - there - owed)
+                found[at] = (fall, point) if fall > 0 else (0.0, 0.0 * point)
+    return found
+
+
+def _alike(clients: Sequence[ConeClient]) -> Iterable[list[int]]:
+    """Which clients are of one shape, of those that are for the methods of a batch."""
+    found: dict[Hashable, list[int]] = {}
+    for at, client in enumerate(clients):
+        form = client.here
+        if form is not None and is_split(form) and not SemismoothNewton.refuses(form):
+            found.setdefault(form.shape_but_counts, []).append(at)
+    return found.values()
+
+
+def _step(
+    method: StepMethod,
+    forms: Sequence[Form],
+    prices: np.ndarray,
+    errors: np.ndarray,
+    ridges: np.ndarray,
+) -> Step:
+    """The minimisers with prices and ridges."""
+    everybody = np.arange(len(forms))
+    hessians = np.stack([form.quadratic.full for form in forms])
+    linear = np.stack([form.quadratic.linear for form in forms])
+    method.factor(everybody, hessians + ridges[:, :, None] * np.eye(ridges.shape[1]))
+    return method.solve(everybody, linear + prices, errors)

@@ -18,18 +18,18 @@ lengths that are tried has 99 % of what a quadratic falls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 import scipy.sparse as sp
 
 from dald_model.answer.bound import Parts
-from dald_model.answer.cone_clients import ConeClient
+from dald_model.answer.cone_clients import ConeClient, fallen
 from dald_model.answer.lengths import Slopes, single_bounds
 from dald_model.answer.smooth_clients import SmoothClients
 from dald_model.compile.decomposition import Decomposition
-from dald_model.compile.form import Form, Rows
+from dald_model.compile.form import Form, Rows, Term
 
 FAR = 4.0 ** np.arange(15, -13, -1)
 """How far along a way is tried, in sizes of variables."""
@@ -102,15 +102,8 @@ def least_paid(
             found = _of_smooth(group, at[here], slopes.of(here))
             falls |= dict(zip(group.names, found.fall.tolist(), strict=True))
             ways[here], farthest[here], endless[here] = found[1:]
-        held = _with_common_rules(compiled)
-        for name in dict.fromkeys([*parts.cones, *held]):
-            sub, part = compiled[name], compiled.columns[name]
-            if sub.client.is_server or sub.client.is_remote or name not in costs:  # it left
-                continue
-            client = parts.cones.get(name)
-            if name in held or client is None:
-                client = ConeClient(sub, at[part], form=held[name])
-            found = _of_cone(client, at[part], slopes.of(part), costs[name])
+        for name, found in _of_cones(compiled, parts, at, costs, slopes).items():
+            part = compiled.columns[name]
             falls[name], ways[part], farthest[part], endless[part] = found
     ways, farthest = (np.where(np.isfinite(one), one, 0.0) for one in (ways, farthest))
     falling = {name: endless[compiled.columns[name]] for name in falls}
@@ -140,10 +133,64 @@ def _of_smooth(group: SmoothClients, at: np.ndarray, known: Slopes) -> Gain:
     return Gain(best, ways, farthest, np.where((best > 0)[:, None], 0.0, endless))
 
 
+def _is_told(form: Form | None) -> TypeGuard[Form]:
+    """Whether numbers of its own variables tell all of a client."""
+    return form is not None and form.complete and form.valued and not form.extra
+
+
+def _has_rows(form: Form | None) -> bool:
+    """Whether it has constraints that are linear, and more than bounds."""
+    if not _is_told(form) or any(term.is_set for term in form.terms):
+        return False
+    return bounds_of(form) is None
+
+
+def _of_cones(
+    compiled: Decomposition,
+    parts: Parts,
+    at: np.ndarray,
+    costs: Mapping[Hashable, float],
+    slopes: Slopes,
+) -> dict[Hashable, Gain]:
+    """What each client with constraints or kinks could gain, with rules that a server holds."""
+    held, clients = _with_common_rules(compiled), {}
+    for name in dict.fromkeys([*parts.cones, *held]):
+        sub, part = compiled[name], compiled.columns[name]
+        if sub.client.is_server or sub.client.is_remote or name not in costs:  # it left
+            continue
+        client = parts.cones.get(name)
+        if name in held or client is None:
+            client = ConeClient(sub, at[part], form=held[name])
+        clients[name] = client
+    stated = [name for name, client in clients.items() if _has_rows(client.form)]
+    reaches = [slopes.of(compiled.columns[name]).sizes for name in stated]
+    least = dict(zip(stated, fallen([clients[name] for name in stated], reaches), strict=True))
+    found = {}
+    for name, client in clients.items():
+        part = compiled.columns[name]
+        known, fell = slopes.of(part), least.get(name)
+        if fell is None:
+            found[name] = _of_cone(client, at[part], known, costs[name])
+        else:
+            found[name] = _gain(client, at[part], *fell)
+    return found
+
+
+def _gain(client: ConeClient, at: np.ndarray, fall: float, move: np.ndarray) -> Gain:
+    """The gain of a client that falls so far in a box: for ever, if as far again from there."""
+    nothing, form = np.zeros(at.size), client.form
+    beyond = at + 2 * move
+    if form is None or form.is_outside(beyond):
+        return Gain(fall, np.abs(move), nothing, nothing)
+    if client.falls(beyond[None])[0] > (1 + ENDLESS) * fall:
+        return Gain(0.0, nothing, nothing, move)
+    return Gain(fall, np.abs(move), nothing, nothing)
+
+
 def _of_cone(client: ConeClient, at: np.ndarray, known: Slopes, cost: float) -> Gain:
     """What another client could gain along a line within its bounds, or in a box."""
     form, nothing = client.form, np.zeros(at.size)
-    if form is None or form.extra or not (form.complete and form.valued):
+    if not _is_told(form):
         fall, move = client.fall(known.sizes, cost)
         return Gain(fall, np.abs(move), nothing, nothing)
     down = known.prices, np.where(known.is_zero, 0.0, known.prices)
@@ -170,9 +217,7 @@ def _of_cone(client: ConeClient, at: np.ndarray, known: Slopes, cost: float) -> 
         least, nearer = client.fall(narrow * known.sizes, cost)
         if least >= fall:
             return Gain(least, np.abs(nearer), nothing, nothing)
-    if not form.is_outside(at + 2 * move) and falls(2 * move[None, None]) > (1 + ENDLESS) * fall:
-        return Gain(0.0, nothing, nothing, move)
-    return Gain(fall, np.abs(move), nothing, nothing)
+    return _gain(client, at, fall, move)
 
 
 class Line(NamedTuple):
@@ -245,38 +290,52 @@ def _with_common_rules(compiled: Decomposition) -> dict[Hashable, Form]:
     homes = compiled.form.homes.items()  # a server's own variable has one of its own beside
     users = {v.id: key for key, local in homes for v in local.values() if v.id != key}
 
-    def entries_of(name: Hashable) -> list[tuple[int, int]]:
+    def entries_of(name: Hashable) -> tuple[tuple[int, int], ...]:
         """Which entry of which variable of the user's each of a client's own is."""
         variables = compiled[name].variables
-        return [(users.get(v.id, v.id), at) for v in variables for at in range(v.size)]
+        return tuple((users.get(v.id, v.id), at) for v in variables for at in range(v.size))
 
-    entries = entries_of(holder)
+    entries, made = entries_of(holder), {}
     for name in places:
         form = compiled[name].form
-        if form is None or form.extra or not (form.complete and form.valued):
+        if not _is_told(form):
             continue
-        own = {entry: at for at, entry in enumerate(entries_of(name))}
-        pairs = [(at, own[entry]) for at, entry in enumerate(entries) if entry in own]
-        cells = np.ones(len(pairs)), tuple(np.array(pairs, dtype=int).reshape(-1, 2).T)
-        to_own = sp.csr_array(cells, shape=(len(entries), form.size))
-        is_absent = np.asarray(to_own.sum(axis=1)) == 0
+        own = entries_of(name)
+        if own not in made:  # most have the same variables, and so the very same rows
+            made[own] = _seen_from(rules, entries, own)
+        equalities, inequalities, terms = made[own]
         found[name] = form.with_others(
-            equalities=_joined(form.equalities, rules.equalities, to_own, is_absent),
-            inequalities=_joined(form.inequalities, rules.inequalities, to_own, is_absent),
-            terms=(
-                *form.terms,
-                *(
-                    term._replace(matrix=sp.csr_array(term.matrix) @ to_own)
-                    for term in rules.terms
-                    if not np.any(sp.csr_array(term.matrix)[:, np.flatnonzero(is_absent)].data)
-                ),
-            ),
+            equalities=_joined(form.equalities, equalities),
+            inequalities=_joined(form.inequalities, inequalities),
+            terms=(*form.terms, *terms),
         )
     return found
 
 
-def _joined(own: Rows, held: Rows, to_own: sp.csr_array, is_absent: np.ndarray) -> Rows:
-    """A client's rows and those of the server that touch nothing but its entries."""
-    is_here = ~(held.matrix[:, is_absent] != 0).any(axis=1)
-    matrix = np.vstack([own.matrix, held.matrix[is_here] @ to_own])
-    return Rows(matrix, np.concatenate([own.rhs, held.rhs[is_here]]))
+def _seen_from(
+    rules: Form, entries: Sequence[tuple[int, int]], own: Sequence[tuple[int, int]]
+) -> tuple[Rows, Rows, list[Term]]:
+    """Equalities, inequalities and terms that touch nothing but a client's own entries."""
+    places = {entry: at for at, entry in enumerate(own)}
+    pairs = [(at, places[entry]) for at, entry in enumerate(entries) if entry in places]
+    cells = np.ones(len(pairs)), tuple(np.array(pairs, dtype=int).reshape(-1, 2).T)
+    to_own = sp.csr_array(cells, shape=(len(entries), len(own)))
+    is_absent = np.asarray(to_own.sum(axis=1)) == 0
+    rows = []
+    for held in (rules.equalities, rules.inequalities):
+        is_here = ~(held.matrix[:, is_absent] != 0).any(axis=1)
+        rows.append(Rows(held.matrix[is_here] @ to_own, held.rhs[is_here]))
+    terms = [
+        term._replace(matrix=sp.csr_array(term.matrix) @ to_own)
+        for term in rules.terms
+        if not np.any(sp.csr_array(term.matrix)[:, np.flatnonzero(is_absent)].data)
+    ]
+    return rows[0], rows[1], terms
+
+
+def _joined(own: Rows, held: Rows) -> Rows:
+    """A client's rows and those of the server."""
+    if not own.rhs.size:
+        return held
+    matrix = np.vstack([own.matrix, held.matrix])
+    return Rows(matrix, np.concatenate([own.rhs, held.rhs]))
