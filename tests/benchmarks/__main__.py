@@ -1,4 +1,4 @@
-"""The benchmarks' tables as markdown: ``make bench``, ``python -m tests.benchmarks --only 1 3``."""
+"""The benchmarks' tables as markdown: ``make bench``, ``python -m tests.benchmarks --only 2 3``."""
 
 from __future__ import annotations
 
@@ -23,19 +23,15 @@ from tests.benchmarks import (
     panel,
     paths,
     real,
-    resolve,
     rounds,
-    scaling,
-    starting,
     whole,
 )
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    tables = sorted({*range(1, 18), 20, 21} - {6, 14})
+    tables = [2, 3, 4, *range(7, 13), 15, 16, 17, 20, 21]
     parser.add_argument("--only", type=int, nargs="+", choices=tables, metavar="TABLE")
-    parser.add_argument("--kinds", nargs="+", default=[], help="table 1: words of clients' names")
     parser.add_argument("--full", action="store_true", help="with what takes many minutes")
     parser.add_argument("--panel", nargs="*", metavar="WORD", help="the frozen panel, by words")
     parser.add_argument("--freeze", action="store_true", help="write the panel's file")
@@ -51,18 +47,15 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     full = given.full or os.environ.get("FULL") == "1"
     makers = {
-        1: lambda: resolve.table(full, given.kinds),
         2: compile_time.table,
         3: lambda: whole.table(full),
         4: rounds.table,
-        5: scaling.table,
         7: lambda: real.table(full),
         8: couplings.table,
         9: acceleration.table,
         10: paths.table,
         11: absent.table,
         12: acceleration.sent,
-        13: starting.table,
         15: engines.table,
         16: lambda: many.table(full),
         17: owners.table,

@@ -10,8 +10,8 @@ import numpy as np
 
 from tests.benchmarks import common
 from tests.benchmarks.common import LEAST_SQUARES, LOGISTIC, QP, Array, Hand, Kind
-from tests.benchmarks.resolve import SIZES
 
+SIZES = ((10, 150), (50, 200), (100, 500))
 COUNT = 1000
 SAMPLED = 6
 """Problems by hand that are compiled; each one anew, so none helps the next."""

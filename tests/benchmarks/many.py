@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import cvxpy as cp
+
 import dald_model as dm
 from tests.benchmarks import common
 from tests.benchmarks.common import LEAST_SQUARES, LOGISTIC
@@ -25,7 +27,7 @@ def work(name: str, count: int) -> dict[str, Any]:
     kind = common.KINDS[name]
     common.star(kind, kind.data(3, ROWS, M), M).solve()  # imports and the like
     parts = list(enumerate(kind.data(count, ROWS, M)))
-    x, model, spent = kind.variable(M), dm.Model("many"), {}
+    x, model, spent = cp.Variable(M), dm.Model("many"), {}
     gc.collect()
 
     def timed(phase: str, run: Callable[[], Any]) -> Any:

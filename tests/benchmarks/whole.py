@@ -91,7 +91,7 @@ Solve = Callable[[], tuple[str, int | None, float | None]]
 
 def all_in_one(kind: Any, parts: Any, m: int, order: dict[str, Any]) -> tuple[cp.Variable, Solve]:
     """As one owner of all data writes it: the constraints once, not once a client."""
-    x = kind.variable(m)
+    x = cp.Variable(m)
     built = [kind.build(x, A, b) for A, b in parts]
     problem = cp.Problem(cp.Minimize(sum(goal for goal, _ in built)), built[0][1])
 
