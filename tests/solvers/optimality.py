@@ -21,8 +21,6 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import lsq_linear
 
-from dald_model.compile.form import Form, Term
-
 ACTIVE = 1e-6
 """A row is active, and an argument at its kink, up to this share of its own numbers."""
 
@@ -31,13 +29,13 @@ def dense(matrix: Any) -> np.ndarray:
     return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)
 
 
-def smooth_gradient(form: Form, K: np.ndarray, c: np.ndarray, x: np.ndarray) -> np.ndarray:
+def smooth_gradient(form: Any, K: np.ndarray, c: np.ndarray, x: np.ndarray) -> np.ndarray:
     """The gradient of all but rows, kinks and balls."""
     found = form.quadratic.times(x) + form.quadratic.linear + K @ x + c
     return found + sum((term.subgradient(x) for term in form.smooth), np.zeros(x.size))
 
 
-def violation(form: Form, x: np.ndarray) -> float:
+def violation(form: Any, x: np.ndarray) -> float:
     """By how much a point breaks rows and balls, relative to their numbers."""
     off = [0.0]
     for rows, is_equal in ((form.equalities, True), (form.inequalities, False)):
@@ -51,7 +49,7 @@ def violation(form: Form, x: np.ndarray) -> float:
     return float(max(off))
 
 
-def residual(form: Form, K: np.ndarray, c: np.ndarray, x: np.ndarray) -> float:
+def residual(form: Any, K: np.ndarray, c: np.ndarray, x: np.ndarray) -> float:
     """What no force of rows, kinks and balls holds, relative to the largest part of it."""
     left = smooth_gradient(form, K, c, x)
     parts = [np.abs(left), np.abs(c), np.abs(K) @ np.abs(x), np.abs(form.quadratic.linear)]
@@ -83,7 +81,7 @@ def residual(form: Form, K: np.ndarray, c: np.ndarray, x: np.ndarray) -> float:
     return float(np.abs(_unheld(left / scale, forces, balls, scale)).max())
 
 
-def _lengths(term: Term, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _lengths(term: Any, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     u = (dense(term.matrix) @ x + term.offset).reshape(-1, term.width)
     return u, np.linalg.norm(u, axis=1)
 

@@ -21,7 +21,6 @@ import scipy.sparse as sp
 from scipy.special import lambertw
 
 import dald_model as dm
-from dald_model.compile.form import Form
 from dald_model.solvers import Newton, Turn
 from tests.solvers.smooth_terms import (
     BOUND,
@@ -34,7 +33,7 @@ from tests.solvers.smooth_terms import (
 class Stub:
     """What a session needs of a subproblem: its edges tie every variable."""
 
-    form: Form
+    form: Any
     name: str = "client"
     side: Any = None
     size: int = field(init=False)
@@ -48,7 +47,7 @@ class Stub:
         self.signs = np.ones(len(side))
 
 
-def open_session(forms: Sequence[Form]) -> Any:
+def open_session(forms: Sequence[Any]) -> Any:
     stubs = [Stub(form) for form in forms]
     assert not any(Newton().refuses(cast(dm.Subproblem, stub)) for stub in stubs)
     return Newton().open(cast("list[dm.Subproblem]", stubs))
