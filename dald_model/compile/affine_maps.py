@@ -38,11 +38,13 @@ class AffineMaps:
         ):
             self.size, self.matrices = before.size, before.matrices
             self.sizes, self.stops = before.sizes, before.stops
+            self._squares = before._squares
         else:
             self.size = sum(v.size for v in variables)
             self.matrices = self._multiplied(parts, variables, before)
             self.sizes = tuple(offset.size for offset in self.offsets)
             self.stops = _stops(self.sizes)
+            self._squares: dict[int, np.ndarray | None] = {}  # from the second time on
         self._made = parts, self.matrices
         one = len(self.offsets) == 1
         self.offset = self.offsets[0] if one else np.concatenate([*self.offsets, NOTHING])
@@ -110,10 +112,22 @@ class AffineMaps:
             total.flat[:: self.size + 1] += weights
             linear += bent
         else:
-            square = dense(own.T @ scaled(weights, own))
-            total += (square + square.T) / 2
+            total += self._weighed_square(at, weights)
             linear += transposed(own, bent)
         return float(offset @ bent) / 2
+
+    def _weighed_square(self, at: int, weights: np.ndarray) -> np.ndarray:
+        r""":math:`F^\top W F` of one piece; of one weight, which may be another soon, kept."""
+        own = self.matrices[at]
+        if at in self._squares and (weights == weights[0]).all():
+            known = self._squares[at]
+            if known is None:
+                square = dense(own.T @ own)
+                known = self._squares[at] = (square + square.T) / 2
+            return weights[0] * known
+        self._squares.setdefault(at)
+        square = dense(own.T @ scaled(weights, own))
+        return (square + square.T) / 2
 
     def transposed_times(self, vector: np.ndarray) -> np.ndarray:
         """F.T @ vector for all pieces together, shape (m,)."""

@@ -14,7 +14,7 @@ from dald_model.compile.instantiation import Instantiator
 from dald_model.compile.recognition import Canonical, Structure
 from dald_model.compile.structure import SplitClient
 from dald_model.compile.template import Template
-from dald_model.declare.affine import Coefficients
+from dald_model.declare.affine import Coefficients, Moving
 
 
 class Read(NamedTuple):
@@ -60,9 +60,10 @@ class Lowered:
         self._template = template
 
     @cached_property
-    def varying(self) -> list[int]:
+    def varying(self) -> list[tuple[int, Moving]]:
         """The pieces that have Parameters of the user's in them."""
-        return [at for at, one in enumerate(self.read.given.pieces) if one.parameters()]
+        pieces = enumerate(self.read.given.pieces)
+        return [(at, Moving(one)) for at, one in pieces if one.parameters()]
 
     def with_offsets(self, read: Read, maps: AffineMaps) -> Lowered:
         """The same where nothing but the offsets of its affine pieces has changed."""
@@ -100,11 +101,12 @@ class Lowered:
         found = np.zeros(self.problem.rows.size)
         found[self.structure.zero] = equality
         found[self.structure.nonneg] = inequality
-        sets = [block for block in self.structure.blocks if block.kind.is_set]
-        radii = [term.parameter for term in self.form.terms if term.is_set]
-        gains = [b.kind.gains(b.found, r) for b, r in zip(sets, radii, strict=True)]
-        rows = [one.row for block in sets for one in block.found]
-        found[rows] = np.concatenate([np.zeros(0), *gains]) * balls
+        if balls.size:
+            sets = [block for block in self.structure.blocks if block.kind.is_set]
+            radii = [term.parameter for term in self.form.terms if term.is_set]
+            gains = [b.kind.gains(b.found, r) for b, r in zip(sets, radii, strict=True)]
+            rows = [one.row for block in sets for one in block.found]
+            found[rows] = np.concatenate(gains) * balls
         return self._template.duals(found, self.problem.rows)
 
     def cone_duals(self, multipliers: np.ndarray) -> tuple[Any, ...]:

@@ -108,6 +108,7 @@ class Lowering:
             ):  # as edges of one graph are
                 found = copy(like)
                 found.read = read
+                vars(found).pop("varying", None)
                 return found
             parts = [*read.parts]
             # Most differ in what bounds them alone
@@ -150,8 +151,8 @@ class Lowering:
         if given is None or not before.read.template.accepts(given.numbers):
             return None
         parts = list(before.read.parts) if before.varying else before.read.parts
-        for at in before.varying:
-            parts[at] = _known_where_same(affine_parts(given.pieces[at]), parts[at])
+        for at, piece in before.varying:
+            parts[at] = _known_where_same(piece.again(parts[at]), parts[at])
         read = Read(given, before.read.template, parts, False)
         try:
             found = self._checked(client, read, before)

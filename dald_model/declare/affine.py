@@ -160,6 +160,45 @@ def affine_parts(
     return _by_cvxpy(expression, fixed, value)
 
 
+class Moving:
+    """An affine expression to which Parameters are added, and nothing else is done with them.
+
+    Its offset is then theirs and what stays; of any other expression all is asked anew.
+    """
+
+    def __init__(self, expression: Any) -> None:
+        self._expression, self._terms = expression, _moving(expression)
+        if self._terms is not None:
+            self._kept = affine_parts(expression, _without_parameters)[1]
+
+    def again(self, before: tuple[Coefficients, np.ndarray]) -> tuple[Coefficients, np.ndarray]:
+        """What :func:`affine_parts` gives now, where it gave this before."""
+        if self._terms is None:
+            return affine_parts(self._expression)
+        return before[0], sum((sign * flat(one.value) for sign, one in self._terms), self._kept)
+
+
+def _moving(expression: Any) -> list[tuple[float, Any]] | None:
+    """Constants with Parameters that are added, with signs; None where one is not added."""
+    if not expression.parameters():
+        return []
+    if expression.is_constant():
+        return [(1.0, expression)]
+    kind, args = type(expression), expression.args
+    is_sum = kind is cp.AddExpression and all(arg.shape == expression.shape for arg in args)
+    if not is_sum and kind is not NegExpression:
+        return None
+    each = [_moving(arg) for arg in args]
+    sign = 1.0 if is_sum else -1.0
+    if any(terms is None for terms in each):
+        return None
+    return [(sign * own, one) for terms in each for own, one in terms or ()]
+
+
+def _without_parameters(constant: Any) -> Any:
+    return np.zeros(constant.shape) if constant.parameters() else constant.value
+
+
 def weighed_of(expression: Any, fixed: Sequence[bool]) -> tuple[Any, Any] | None:
     """Constant and affine part of a product entry by entry; None of other atoms."""
     kind, args = type(expression), expression.args

@@ -138,7 +138,18 @@ class Client(NotPicklable, Printed):
     @property
     def constant(self) -> float:
         """What is added to the cost whatever the variables are, in sums and products by numbers."""
+        if self._fixed_constant is not None:
+            return self._fixed_constant
         found = added(self.objective.expr, lambda node: node.value)
+        return -found if self.maximises else found
+
+    @cached_property
+    def _fixed_constant(self) -> float | None:
+        """The same where no Parameter is in it."""
+        nodes: list[Any] = []
+        found = added(self.objective.expr, lambda node: nodes.append(node) or node.value)
+        if any(node.parameters() for node in nodes):
+            return None
         return -found if self.maximises else found
 
     @cached_property

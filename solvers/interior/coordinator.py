@@ -130,6 +130,13 @@ class Here:
             return ()
         return tuple(one.point(tau) for one in self._those)
 
+    @property
+    def sizes(self) -> list[int]:
+        """Entries of each of :meth:`points`."""
+        if not all(one.has_sets for one in self._those):
+            return []
+        return [one.points_size for one in self._those]
+
     def renewed(self, *, keeps_units: bool) -> None:
         """Forget what was told, but for the units where these are kept."""
         balanced = [calls for calls in self._log if calls[0][0][0] in ("norms", "balance")]

@@ -152,6 +152,11 @@ class Joint:
         return self.clients.points(self.coordinator.tau)
 
     @property
+    def _sizes(self) -> list[int]:
+        """Those of :meth:`points`."""
+        return self.clients.sizes if isinstance(self.clients, Here) else []
+
+    @property
     def iterate(self) -> tuple[float, tuple[Any, ...]] | None:
         """Where it is, for :meth:`go_back`; None where not all is one participant."""
         return None if self._one is None else (self.coordinator.tau, self._one.iterate)
@@ -181,7 +186,8 @@ class Joint:
         """
         if not points:
             return False
-        if [one.size for one in points] != [one.size for one in self.points()]:
+        coordinator = self.coordinator  # with which the participants have units
+        if [one.size for one in points] != self._sizes:
             if self._one is None or not self.takes_jumps:
                 return False
             agreed = np.zeros(self.agreement.count)
@@ -189,8 +195,8 @@ class Joint:
             points = (self._one.around(agreed),)
         if self._one is not None and isinstance(self.clients, Here):
             self.clients.renewed(keeps_units=True)
-            self.coordinator.rescale()
-        self.coordinator.resume(points)
+            coordinator.rescale()
+        coordinator.resume(points)
         return True
 
     def answer(self) -> tuple[Tangents, dict[Hashable, tuple[Any, np.ndarray]], np.ndarray]:

@@ -122,6 +122,13 @@ class Participant(Scaled):
         return np.concatenate(found)
 
     @property
+    def points_size(self) -> int:
+        """Entries of :meth:`point`."""
+        program = self.programme
+        cones = sum(group.cone.size for group in program.groups.values())
+        return program.size + program.equal_right.size + 2 * cones
+
+    @property
     def iterate(self) -> tuple[Any, ...]:
         """Where it is, for :meth:`go_back`."""
         return self.x, self.equal, self.s, self.z, self.tops

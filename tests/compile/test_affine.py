@@ -11,7 +11,7 @@ from cvxpy.atoms.affine import wraps  # noqa: TID251 - atoms that cvxpy makes it
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dald_model.declare.affine import affine_map
+from dald_model.declare.affine import Moving, affine_map, affine_parts, explicit
 from tests.expect import flat
 
 untyped: Any = cp
@@ -361,3 +361,31 @@ def test_the_map_of_any_mixture_is_its_value(steps: list[Callable[[Any], Any]]) 
     size = abs(matrix) @ np.abs(point) + np.abs(offset) + np.abs(value)
     # Rounding: a few hundred operations, each of 2^-53 of what is summed at most
     assert (np.abs(matrix @ point + offset - value) <= 1e-11 * (1 + size.max())).all()
+
+
+@pytest.mark.parametrize("name", ["added", "negated", "promoted", "multiplied", "data", "both"])
+def test_an_expression_of_moving_parameters_is_what_it_is_anew(name: str) -> None:
+    """Where Parameters are added the offset alone is made anew; of a product everything is."""
+    rng, x, y = np.random.default_rng(0), cp.Variable(3), cp.Variable(3)
+    p, q, A = cp.Parameter(3), cp.Parameter(), cp.Parameter((3, 3))
+    data = rng.normal(size=(3, 3))
+    expression: cp.Expression = {
+        "added": data @ x + 2 * p + 1.5,
+        "negated": -(p - (x - y) - rng.normal(size=3)),
+        "promoted": x - q,
+        "multiplied": cp.multiply(p, x) + p,
+        "data": A @ x + p,
+        "both": -(data @ p - x) + q,
+    }[name]
+    for one in (p, q, A):
+        one.value = 1e8 * rng.normal(size=one.shape)
+    moving, found = Moving(expression), affine_parts(expression)
+    for _ in range(3):
+        for one in (p, q, A):
+            one.value = rng.normal(size=one.shape)
+        found, anew = moving.again(found), affine_parts(expression)
+        assert found[0].keys() == anew[0].keys()
+        for key, matrix in anew[0].items():
+            same = [sp.csr_array(explicit(one, 3)).toarray() for one in (found[0][key], matrix)]
+            np.testing.assert_array_equal(*same)
+        np.testing.assert_allclose(found[1], anew[1], rtol=1e-15, atol=1e-15)
