@@ -35,16 +35,13 @@ from dald_model.coordinate.scaling.stiffness import bounds_of_largest, carried, 
 from dald_model.coordinate.scaling.units import Units
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.gc_pause import gc_paused
+from dald_model.values import ROUNDING
 
 CAUTION = 0.25
 """Share of the distances that counts as a length: local minimisers are farther apart than prices
 move the clients."""
 SHORT = 1e-4
 """Distances below this share of what solves measure by say nothing of how stiff an entry is."""
-ROUNDED = 1e-14
-"""Distances below this share of the way from zero are rounding of both ends, some 50 eps."""
-FREE = 100.0
-"""How many distances a length may have: where nothing bends h is that of rounding."""
 KINKED = 10.0
 """How many times stiffer a kink counts in a client's penalty: prices turn on a far shorter way than
 that between the minimisers. (From 6 to 32 nine kinked models took 0.92 to 1.24 times the rounds of
@@ -73,19 +70,11 @@ class _Scaling:
         """See the module."""
         stiffness, penalty, bends = self._stiffnesses()
         self._see_bounds(stiffness, penalty)
-        self._see_rows(stiffness == 0)
         stiffness = self._filled(stiffness)
         penalty = np.where(penalty > 0, penalty, stiffness)
         energy = self._parts.largest(stiffness * self._distances**2)
         if self._is_agreed.any() and not self._is_agreed.all():
             energy[self._is_agreed] = energy[~self._is_agreed].max()
-        # What costs less than rounding of the clients' other edges has no length of its own
-        short = np.sqrt(ROUNDED * self._of_neighbours(energy) / stiffness)
-        reaches = np.maximum(self._reaches, short)
-        energy = np.maximum(energy, stiffness * short**2)
-        least = energy / (FREE * reaches) ** 2
-        penalty = np.where(stiffness < least, np.maximum(penalty, least), penalty)
-        stiffness = np.maximum(stiffness, least)
         lengths = CAUTION * np.sqrt(energy / stiffness)
         slopes = stiffness * lengths
         points = self._of_points(lengths, slopes, bends)
@@ -110,14 +99,14 @@ class _Scaling:
         widest = measured.copy()
         self._share_widest(measured, widest)
         least = ACCURACY * widest
-        found[found <= BIASED * moved + ROUNDED * size + least] = 0.0
+        found[found <= BIASED * moved + ROUNDING * size + least] = 0.0
         self._is_agreed = self._parts.largest(found) == 0
         rest = found == 0
         if rest.any():
             most = self._parts.largest(size)
             way = most
             for known in (size, self._along(self._local.ways)):
-                way = np.where(known > ROUNDED * most, known, way)
+                way = np.where(known > ROUNDING * most, known, way)
             told = self._told_by_rows(rest)
             told = np.where((told > 0) & (most > least), np.minimum(told, most), told)
             way = np.where(told > 0, told, way)
@@ -230,13 +219,6 @@ class _Scaling:
             entries = sub.entries[is_new]
             stiffness[entries] = penalty[entries] = found[is_new]
             self._distances[entries] = (sub.sight.absolute @ reach)[is_new]
-
-    def _see_rows(self, asked: np.ndarray) -> None:
-        """Where no objective is stiff, a distance far below what rows tell is a solver's error."""
-        if asked.any():
-            least = np.where(asked, BIASED * self._told_by_rows(asked), 0.0)
-            self._distances = np.maximum(self._distances, least)
-            self._reaches = np.maximum(self._reaches, least)
 
     def _filled(self, given: np.ndarray) -> np.ndarray:
         """Stiffness of all entries: where there is none it is that of the variable on other edges.
