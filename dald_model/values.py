@@ -13,6 +13,8 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
+BYTES = 8
+"""Of one number that is sent."""
 ROUNDING = 1e-14
 """Share of what a number is a sum of below which it is a rounding error."""
 

@@ -10,14 +10,14 @@ import scipy.sparse as sp
 from dald_model._cvxpy import domain_of_atoms, has_domain
 from dald_model.compile.form import Form
 from dald_model.declare.client import Client
-from dald_model.values import evaluated, flat, largest, preserved
+from dald_model.values import ROUNDING, evaluated, flat, largest, preserved
 
 MANY, SPOTS = 24, 2
 """Points at which the first form of a template, and each of the others, is compared with cvxpy."""
 SIZES = (1.0, 1.0, 10.0, 0.1, 3.0, 100.0)
 """How large they are, in turn."""
-AGREE, ROUNDED = 1e-8, 1e-14
-"""Relative difference from cvxpy's own values that is put down to rounding; and how much of what a
+AGREE = 1e-8
+"""Relative difference from cvxpy's own values that is put down to rounding, besides that of what a
 quadratic is multiplied out to: a bounded variable may be far from zero wherever it is asked."""
 
 
@@ -50,7 +50,7 @@ def _agrees_at(point: np.ndarray, form: Form, client: Client) -> bool:
     theirs, ours = evaluated(client.cost), form.objective(point)
     if np.isfinite(theirs) and ours == np.inf and _is_undefined(client):
         theirs = np.inf  # cvxpy has 1/u of a negative u for the value of inv_pos(u)
-    allowed = AGREE * max(1.0, abs(theirs)) + ROUNDED * form.magnitude(point)
+    allowed = AGREE * max(1.0, abs(theirs)) + ROUNDING * form.magnitude(point)
     if np.isfinite(theirs) and not abs(theirs - ours) <= allowed:
         return False
     is_inside, is_whole = np.isfinite(theirs), has_domain(client.cost)

@@ -9,9 +9,7 @@ from threading import Thread
 from typing import IO
 
 from dald_model.engines.engine import HostLostError
-
-PREFIX = 8
-"""Bytes that say how long a message is."""
+from dald_model.engines.wire import PREFIX
 
 
 def write_message(stream: IO[bytes], message: bytes) -> None:

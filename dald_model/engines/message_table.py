@@ -11,9 +11,8 @@ from dald_model.engines.messages import HELD
 from dald_model.engines.placement import obstacle
 from dald_model.engines.portable import pack, pack_edges
 from dald_model.lazy_imports import pd
+from dald_model.values import BYTES
 
-FLOAT = 8
-"""Bytes of a number."""
 TO, FROM = "to the client", "from the client"
 NO_EDGE = ""
 ONCE, CHANGED, ROUND, END = "once", "when changed", "each round", "at the end"
@@ -125,4 +124,4 @@ def _of(name: Hashable, compiled: Decomposition) -> list[Sent]:
 
 
 def _floats(client: Hashable, edge: Hashable, way: str, name: str, size: int, when: str) -> Sent:
-    return Sent(client, edge, way, name, size, FLOAT * size, when)
+    return Sent(client, edge, way, name, size, BYTES * size, when)

@@ -37,7 +37,7 @@ from dald_model.engines.schema import (
 )
 
 PREFIX = 8
-"""Bytes that say how long the header is."""
+"""Bytes that say how long a message, or its header, is."""
 TYPES = {"f8": "<f8", "i8": "<i8", "u1": "|u1"}
 """The types of arrays that are taken."""
 WIDTHS = {kind: np.dtype(kind).itemsize for kind in TYPES}

@@ -24,7 +24,6 @@ Constraints = Callable[[cp.Variable, Any], Iterable[cp.Constraint]]
 Loss = Callable[[cp.Variable, Any, np.ndarray], Any]
 """Coefficients, intercept and the numbers of a client's rows to its loss, an expression."""
 
-EPS = float(np.finfo(float).eps)
 TOLERANCES = ("tol_gap_abs", "tol_gap_rel", "tol_feas")
 FINEST = 1e-13
 """What is asked of Clarabel: by its own 1e-8 multinomial coefficients are known to 1e-5."""
@@ -122,7 +121,7 @@ class Federated(BaseEstimator):
             centre = _mean(X, given)
             X = X - centre
             # what the mean's rounding leaves of a constant column is no feature
-            X[:, np.abs(X).max(axis=0) <= len(X) * EPS * np.abs(centre)] = 0.0
+            X[:, np.abs(X).max(axis=0) <= len(X) * np.finfo(float).eps * np.abs(centre)] = 0.0
         if self.fit_intercept and centred:
             height = float(_mean(target, given))
             target = target - height

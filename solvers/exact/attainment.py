@@ -32,6 +32,7 @@ from scipy.sparse.linalg import lsmr
 
 from dald_model.compile.form import LINEAR, ConeProgram, cone_height
 from dald_model.solvers.exact.native import STATUSES, solved_once
+from dald_model.values import ROUNDING
 
 ROUGH = 1e-3
 """Relative tolerance of the units: entries are to be about one."""
@@ -46,8 +47,6 @@ STAGES = 8
 MANY = 1_000_000
 """Entries of a program above which nothing is asked: 100,000 (5,000 rows of 20 features) take 1 s
 where there is a minimiser and 6 s where there is none, 500,000 seven times as long."""
-EXACT = 1e-14
-"""Relative tolerance to which a direction is made to keep equalities: what doubles resolve."""
 ITERATIONS = 1000
 """The most iterations for it: few variables may take several times their number."""
 STAYING = 1e-4
@@ -248,7 +247,7 @@ class _Conditions:
         rows += [] if falls else [sp.csr_array(self.slope[None])]
         kept = sp.csr_array(sp.vstack(rows))
         missed = kept @ direction
-        left = lsmr(kept, missed, atol=EXACT, btol=EXACT, conlim=0, maxiter=ITERATIONS)[0]
+        left = lsmr(kept, missed, atol=ROUNDING, btol=ROUNDING, conlim=0, maxiter=ITERATIONS)[0]
         return direction - left
 
 

@@ -29,8 +29,6 @@ GAIN = 0.5
 GROWN = 1e3
 """Multipliers that grow by this factor in a step are anything."""
 
-EPSILON = float(np.finfo(float).eps)
-
 Cones = Sequence[tuple[str, Any]]
 
 
@@ -103,7 +101,7 @@ class Polisher:
     def _into_cones(self, z: np.ndarray) -> np.ndarray:
         """The multipliers without the rounding errors by which they are outside of their cones."""
         found, lengths = z.copy(), self._lengths(z)
-        found[self._first] = np.maximum(z, lengths * (1 + EPSILON))[self._first]
+        found[self._first] = np.maximum(z, lengths * (1 + np.finfo(float).eps))[self._first]
         return found
 
     def _lengths(self, u: np.ndarray) -> np.ndarray:

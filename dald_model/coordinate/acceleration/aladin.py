@@ -9,7 +9,6 @@ import numpy as np
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.coordinates import Coordinates, Group
 from dald_model.coordinate.acceleration.evaluation import (
-    BYTES,
     Accelerator,
     Evaluation,
     Opening,
@@ -21,6 +20,7 @@ from dald_model.coordinate.acceleration.secant import SecantModel
 from dald_model.eigen import eigh
 from dald_model.errors import OptionError
 from dald_model.solvers.exact.sensitivity import Sensitivity, no_manifold
+from dald_model.values import BYTES
 
 RIGID = 1e-6
 """A response is kept this far from 0, a hard constraint."""

@@ -8,7 +8,6 @@ import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.evaluation import (
-    BYTES,
     Accelerator,
     Evaluation,
     Opening,
@@ -16,6 +15,7 @@ from dald_model.coordinate.acceleration.evaluation import (
 )
 from dald_model.coordinate.reductions import Reductions
 from dald_model.validate import argument, check_whole
+from dald_model.values import BYTES
 
 RIDGE = 1e-10
 """Added to the squares of the columns, which have length one."""

@@ -46,9 +46,6 @@ FEW, TRIALS = 200, 6
 less an interior point is as quick, whose multipliers, of many, do not hang on what was left out."""
 MISSED = 1e-10
 """A bound that was left out is missed where it is higher by more than this share of all heights."""
-ROUNDING = np.finfo(float).eps
-"""A fall of all clients together by less than this share of what their bounds are made of is none:
-bounds resolve points to the root of it, where an objective bends."""
 ACTIVE = 1e-9
 """Bounds of a smaller share in the optimum are not active."""
 
@@ -176,7 +173,8 @@ class BundleModel(Accelerator):
         moved, risen = np.split(point, [centre.size])
         sizes = np.zeros(above)
         np.maximum.at(sizes, number, np.abs(rows.height) + abs(rows.matrix) @ np.abs(centre))
-        self.is_spent = bool(-scale * risen.sum() < ROUNDING * sizes.sum())
+        # Bounds resolve points to the root of rounding, where an objective bends
+        self.is_spent = bool(-scale * risen.sum() < np.finfo(float).eps * sizes.sum())
         if self.is_spent:
             return None
         heights = np.full(self._cuts.count, -np.inf)

@@ -16,7 +16,7 @@ DEPENDENT = 1e-10
 FAR = 10.0
 """Penalties this many times those that coordinates were made with ask for others."""
 SAME = 1e-9
-"""Directions that were seen before and now are the same up to this."""
+"""Directions seen before and now, and values that went round a cycle, are the same up to this."""
 TOGETHER = 2**22
 """Bytes of the matrices of a group: they stay in cache, and no round asks the system for memory,
 which takes a third of the time of one with 100,000 clients."""

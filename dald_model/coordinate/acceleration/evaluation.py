@@ -29,9 +29,6 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.local_models import ModelState
 from dald_model.coordinate.reductions import LOCAL, Reductions
 
-BYTES = 8
-"""Of one number that is sent."""
-
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:

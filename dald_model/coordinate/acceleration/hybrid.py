@@ -12,7 +12,6 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.anderson import Anderson
 from dald_model.coordinate.acceleration.bundle import AGREED, LARGEST, MANY, BundleModel
 from dald_model.coordinate.acceleration.evaluation import (
-    BYTES,
     Accelerator,
     Evaluation,
     Opening,
@@ -21,6 +20,7 @@ from dald_model.coordinate.acceleration.evaluation import (
 from dald_model.coordinate.acceleration.local_models import ModelState
 from dald_model.coordinate.acceleration.secant import Secant, SecantModel
 from dald_model.coordinate.scaling.curvature import is_angular
+from dald_model.values import BYTES
 
 LATER, WORK = 200, 2e7
 """Clients of up to so many shared entries are learned where rounds are slow without; and as long as

@@ -12,6 +12,7 @@ import numpy as np
 from dald_model.coordinate.acceleration.coordinates import Coordinates
 from dald_model.coordinate.acceleration.master import Master
 from dald_model.eigen import eigh
+from dald_model.values import ROUNDING
 
 DEPENDENT = 1e-8
 """A correction is left out where what it divides by is this share of what it could be."""
@@ -20,8 +21,6 @@ EDGE = 1e-6
 AGAINST, MOST = 0.5, 0.25
 """Share of the size of a negative eigenvalue of a model that counts as a response, and how much of
 one that is at most."""
-NOISE = 1e-14
-"""A client that was told the same up to this share of its point teaches rounding errors."""
 
 
 def composed(vectors: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -90,7 +89,7 @@ class LocalModels:
         error, change = (np.einsum("ni,ni->n", one, one) for one in (wrong, told))
         is_sound = np.abs(product) > DEPENDENT * np.sqrt(error * change)
         # Told the same but for rounding errors: teaches these
-        is_sound &= change > NOISE**2 * np.einsum("ni,ni->n", points, points)
+        is_sound &= change > ROUNDING**2 * np.einsum("ni,ni->n", points, points)
         is_sound &= np.isfinite(product)  # of a run that diverges
         is_sound &= np.abs(product) > np.finfo(float).tiny  # or its inverse is no double
         scale = np.zeros(product.size)

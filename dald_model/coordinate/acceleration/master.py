@@ -20,11 +20,7 @@ import scipy.sparse.linalg as spla
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 from scipy.sparse.linalg import splu
 
-from dald_model.coordinate.acceleration.coordinates import Coordinates
-
-SAME = 1e-9
-"""Values that went round a cycle are the same up to this."""
-
+from dald_model.coordinate.acceleration.coordinates import SAME, Coordinates
 
 DENSE = 600
 """Up to this many free directions the system is a dense one."""

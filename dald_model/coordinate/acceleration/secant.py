@@ -11,7 +11,6 @@ import numpy as np
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.coordinates import Coordinates, Group
 from dald_model.coordinate.acceleration.evaluation import (
-    BYTES,
     Accelerator,
     Evaluation,
     Opening,
@@ -28,6 +27,7 @@ from dald_model.coordinate.acceleration.local_models import (
 from dald_model.coordinate.acceleration.master import Master
 from dald_model.errors import OptionError
 from dald_model.validate import argument, check_whole
+from dald_model.values import BYTES
 
 LEARNT = 32
 """Shared entries of a client up to which its responses are learned: of the gallery's models it made

@@ -26,7 +26,7 @@ kink, is flat."""
 MANY = 200
 """Variables of a client beyond which it is not worth looking where its objective bends."""
 TOGETHER = 256
-"""Clients whose curvatures are computed together: enough to be fast, few enough for memory."""
+"""Clients whose numbers are taken together: enough to be fast, few enough for memory."""
 ZERO = 1e-7
 """Ratio below which an eigenvalue is zero: a direction without curvature asks for no penalty."""
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import Form
-from dald_model.coordinate.scaling.curvature import steepness
+from dald_model.coordinate.scaling.curvature import TOGETHER, steepness
 from dald_model.coordinate.scaling.natural_units import natural_units
 from dald_model.coordinate.scaling.units import Units
 from dald_model.engines.dispatch import SolverLayer
@@ -19,8 +19,6 @@ from dald_model.gc_pause import gc_paused
 MOVED = 0.75
 """Numbers that moved by more than this share of their length, before or after, are those of another
 problem. So they may grow four times, or shrink to a quarter: units are not known any better."""
-TOGETHER = 256
-"""Clients whose numbers are compared at once: of very many they would be in memory once more."""
 BESIDE = 0.25
 """Nor are they of another problem where what they change of a gradient within the natural lengths
 is at most this share of the natural slopes, as of a small weight that becomes smaller."""
