@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from tests.fuzz.axes import AXES, is_ordinary
-from tests.fuzz.axes_judge import AxesVerdict, judge_row, judged
-from tests.fuzz.axes_table import axes_tables, coverage
+from tests.fuzz.axes import AXES
+from tests.fuzz.axes_judge import judge_row, judged
 from tests.fuzz.crossed import Crossed, crossed
 from tests.fuzz.pairs import Row
 from tests.fuzz.planted import missed, planted
@@ -196,16 +195,3 @@ def test_what_is_planted_is_wrong_by_the_truth() -> None:
         not np.array_equal(moved_copy[key], old)
         for key, old in result.recovered.at_clients[server].items()
     )
-
-
-def test_the_table_counts_pairs_and_failures() -> None:
-    right = AxesVerdict(1, PLAIN, "right", "optimal", "right", seconds=1.0)
-    wrong = AxesVerdict(2, {**PLAIN, "kind": "l1"}, "wrong", "optimal", "wrong", seconds=1.0)
-    refused = AxesVerdict(3, {**PLAIN, "kind": "cone"}, "refused", seconds=1.0)
-    text = axes_tables([right, wrong, refused])
-    assert coverage([right]).startswith("pairs of choices judged: 36 of ")  # 9 axes, two by two
-    assert coverage([right, wrong, refused]).startswith("pairs of choices judged: 44 of ")
-    assert "ordinary points, optimal and right: 1 of 2, 50.0%" in text
-    assert "failures: 1\n  seed 2: wrong, optimal" in text
-    assert is_ordinary(PLAIN)
-    assert not is_ordinary({**PLAIN, "condition": "1e6"})

@@ -10,12 +10,10 @@ import pytest
 import dald_model as dm
 from tests.fuzz import judge as judging
 from tests.fuzz.case import Case, Link, Owner, Units, Unknown
-from tests.fuzz.judge import Verdict, judge
-from tests.fuzz.metamorphic import Same, table
+from tests.fuzz.judge import judge
 from tests.fuzz.multipliers import dual_gap
 from tests.fuzz.reference import Reference, reference, solved
 from tests.fuzz.shrink import smallest
-from tests.fuzz.table import tables
 
 PLAIN = Case(
     0,
@@ -115,32 +113,6 @@ def test_an_answer_in_other_units_is_judged_in_ordinary_ones(
     assert _judged(monkeypatch, _result(at, 4e-3), case) == "right"
     off = dict.fromkeys(AGREED, 1e4 * (0.05 + 2.0))
     assert _judged(monkeypatch, _result(off, 4e-3), case) == "false verification"
-
-
-def test_the_tables_count_what_failed_and_what_is_optimal() -> None:
-    given = [
-        Verdict(1, "right", "optimal", "optimal", 12, 1e-7, 1e-8, 1e-9, 0.2),
-        Verdict(2, "right", "infeasible", "infeasible"),
-        Verdict(3, "honest", "optimal", "stalled", 700),
-        Verdict(4, "exception", "optimal", detail="TypeError here: what was said"),
-        Verdict(5, "exception", "optimal", detail="TypeError here: something else"),
-    ]
-    text = tables(given)
-    assert "right and optimal: 1 of 4 models with an optimum, 25.00%" in text
-    failures = text.split("failures\n")[1]
-    assert failures.splitlines()[-1].split() == ["exception", "TypeError", "here", "2", "4"]
-
-
-def test_the_table_of_units_says_which_runs_are_the_same() -> None:
-    def of(kind: str, rounds: int, gap: float, status: str = "optimal") -> Same:
-        return Same(0, kind, Units(), status, (20, rounds), (1e-6, gap))
-
-    found = [of("objective", 22, 3e-6), of("offset", 23, 1e-6), of("offset", 20, 1e-6, "stalled")]
-    assert [one.is_same for one in found] == [True, False, False]
-    assert not of("offset", 20, 3.1e-6).is_same
-    assert not of("offset", 20, np.nan).is_same
-    lines = [line.split()[:3] for line in table(found).splitlines()[-2:]]
-    assert lines == [["objective", "1.0", "1.0"], ["offset", "0.0", "0.5"]]
 
 
 def test_the_shrinker_keeps_what_fails_and_nothing_else() -> None:
