@@ -17,6 +17,7 @@ import numpy as np
 from dald_model.answer.claim import Claim
 from dald_model.answer.judge import Judge
 from dald_model.answer.tangents import is_right_by_tangents
+from dald_model.answer.verdict import Row
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.penalty import LEAST, MOST
 from dald_model.coordinate.scaling.units import Units
@@ -28,17 +29,21 @@ from dald_model.text import listed
 TOLERANCE = 100.0
 """How many times the residuals' tolerances a gap may be: 1e-4 by default. A residual of 1e-6 leaves
 a gap of some 1e-6 of what the prices are worth, and of more where there are many entries."""
+LEAST_EPS = 1e-6
+"""Residuals' tolerances below which a gap says nothing of them: it is held to no less than 1e-4."""
 NEAR = 100.0
 """How many times that an answer may be that is called inaccurate; beyond, it is none."""
 
 
 def end_test(compiled: Decomposition, eps: float) -> EndTest:
     """A function that says what is proved of an iterate of a run with this tolerance."""
-    allowed = TOLERANCE * max(eps, 1e-6)
+    allowed = TOLERANCE * max(eps, LEAST_EPS)
 
     @gc_paused()
     @np.errstate(all="ignore")  # of numbers at the edge of what doubles hold nothing is proved
-    def test(state: State) -> EndProof:
+    def test(state: State, *, is_met: bool = True) -> EndProof:
+        if not is_met:
+            return _by_certificate(compiled, state, allowed, eps)
         if is_right_by_tangents(compiled, state, allowed):
             return EndProof(True, False, True, False, 0.0, "", state.units)
         # Whether it is proved is all that is asked: prices may be as wrong as a gap excuses
@@ -46,10 +51,7 @@ def end_test(compiled: Decomposition, eps: float) -> EndTest:
         if judge.is_right_at_once:
             return EndProof(True, False, True, False, 0.0, "", state.units)
         row = judge.gap_row()
-        said = (
-            f"the objective may be better by {row.difference:.2g}, {row.measured:.1e} of the cost "
-            f"of consensus {row.scale:.3g}, by what its multipliers prove; {allowed:.0e} is allowed"
-        )
+        said = _said(row, allowed)
         fault = ""
         if row.ok and not judge.are_together:
             fault = said = "copies of one variable differ by more than their lengths allow"
@@ -72,6 +74,29 @@ def end_test(compiled: Decomposition, eps: float) -> EndTest:
         )
 
     return test
+
+
+def _by_certificate(compiled: Decomposition, state: State, allowed: float, eps: float) -> EndProof:
+    """The proof of an iterate of which the residuals say nothing: all that a certificate asks."""
+    judge = Judge(Claim.of_state(compiled, state), allowed, allowed)
+    row, others = judge.gap_row(), [*judge.feasibility_rows, judge.multiplier_row]
+    is_right = all(one.ok for one in others)
+    return EndProof(
+        row.ok and is_right and eps >= LEAST_EPS,
+        judge.falls_beyond,
+        bool(row.difference <= NEAR * judge.allowed and is_right),
+        judge.is_blurred,
+        row.difference,
+        _said(row, allowed),
+        state.units,
+    )
+
+
+def _said(row: Row, allowed: float) -> str:
+    return (
+        f"the objective may be better by {row.difference:.2g}, {row.measured:.1e} of the cost "
+        f"of consensus {row.scale:.3g}, by what its multipliers prove; {allowed:.0e} is allowed"
+    )
 
 
 def unproved(compiled: Decomposition, *, is_peer: bool) -> str:

@@ -10,7 +10,8 @@ and the lengths L of :mod:`dald_model.answer.scale` at the point x that the user
   an answer that is proved in the first box alone cannot be judged.
   A better point beyond, along the valley of smooth clients, refutes it
   (:mod:`dald_model.answer.valley`);
-* the reported value, :math:`|value - F(x)| \le \epsilon S`;
+* the reported value, :math:`|value - F(x)| \le \epsilon S`, and no more than a reader sees: 0.1 %
+  of the larger of the two;
 * constraints and copies, as in :mod:`dald_model.answer.feasibility`;
 * the multipliers, by the same proof in a small box, where it is of first order. A gap of
   :math:`\epsilon S` resolves prices to :math:`\sqrt\epsilon` only: where it is proved, and prices
@@ -57,6 +58,10 @@ TOGETHER = 1e-9
 the origin."""
 BLURRED = 3e-6
 """Share of S that a cone solver leaves of the least value of a client, at worst."""
+SIGHT = 1e-3
+"""Share of the larger of two values beyond which a reader sees that they differ."""
+ZERO = 1e-9
+"""Share of the sizes of what is added up below which a sum is zero for a reader."""
 WIDER = 10.0
 """How many times as large a gap may be in the wider box: a point t boxes away gains t gaps."""
 SPARE = 0.1
@@ -256,8 +261,19 @@ class Judge:
     def value_row(self) -> Row:
         """The value that is reported."""
         claimed = self.compiled.sense * self.claim.value
-        paid, slack = self.scale.paid, self.scale.open
-        return Row("reported value", abs(claimed - self.value), paid, self.tolerance, slack=slack)
+        size = max(abs(claimed), abs(self.value))
+        seen = SIGHT * self.seen_size(size) / max(self.tolerance, np.finfo(float).tiny)
+        scale = min(self.scale.paid, seen)
+        slack = self.scale.open
+        return Row("reported value", abs(claimed - self.value), scale, self.tolerance, slack=slack)
+
+    def seen_size(self, size: float) -> float:
+        """What a reader measures a difference of two values by, the larger of which is ``size``.
+
+        Infinite where both are zero beside what is added up.
+        """
+        is_zero = size <= max(self.scale.digits, self.scale.unseen, ZERO * self.scale.total)
+        return np.inf if is_zero else size
 
     @cached_property
     def multiplier_row(self) -> Row:

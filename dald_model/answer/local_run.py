@@ -144,7 +144,7 @@ def stationary_test(compiled: Decomposition) -> EndTest:
     """The end of a run: first-order conditions of the all-in-one problem at the agreed point."""
     problem = compiled.model.monolithic()
 
-    def test(state: State) -> EndProof:
+    def test(state: State, *, is_met: bool = True) -> EndProof:
         found = conditions(problem, Claim.of_state(compiled, state).values)
         said = (
             f"the first-order conditions of the whole problem do not hold: violation "

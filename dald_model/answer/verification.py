@@ -20,7 +20,7 @@ from dald_model.answer.certificate import Certificate, certified
 from dald_model.answer.claim import Claim
 from dald_model.answer.dual_values import DualValues
 from dald_model.answer.feasibility import charged
-from dald_model.answer.judge import PRICED, Judge
+from dald_model.answer.judge import PRICED, SIGHT, Judge
 from dald_model.answer.plots import verification_plot
 from dald_model.answer.reference import Reference, all_in_one, measured_from
 from dald_model.answer.verdict import Judged, Row, table
@@ -34,11 +34,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["Row", "Verification", "verify"]
-
-SIGHT = 1e-3
-"""How far apart two printed values may be, as a share of the larger: what a reader sees at once."""
-ZERO = 1e-9
-"""Share of the sum of the clients' sizes below which both values are zero but for rounding."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -166,7 +161,7 @@ def verify(
       point that is known, and what it violates is charged at its own dual values;
     * in plain sight, the same beside the larger of the two values, at most 0.1 %;
     * gap to the bound, :math:`F(x)` less what the multipliers prove, beside S;
-    * reported value, ``result.value`` less F(x), beside S;
+    * reported value, ``result.value`` less F(x), beside S, and in plain sight;
     * constraint violation and consensus violation, beside how far a row moves over L;
     * multipliers and dual values, what they misprice over L, beside S
       (:mod:`dald_model.answer.dual_values`);
@@ -269,8 +264,8 @@ def _gap_row(judge: Judge, gap: float) -> Row:
 
 def _sight_row(judge: Judge, gap: float, size: float) -> Row:
     """The two values as a reader sees them, unless both are zero beside what is added up."""
-    is_zero = size <= max(judge.scale.digits, judge.scale.unseen, ZERO * judge.scale.total)
-    return Row("in plain sight", 0.0 if is_zero else max(gap, 0.0), size, SIGHT)
+    seen = judge.seen_size(size)
+    return Row("in plain sight", max(gap, 0.0) if np.isfinite(seen) else 0.0, size, SIGHT)
 
 
 def _is_feasible(judge: Judge, made: Reference) -> bool:

@@ -47,6 +47,8 @@ SHORTEST = 1e-7
 PATIENCE = 3
 """Rounds in which residuals do not halve after which rounding is at work: they fall by ten a round
 near the end."""
+FAR_PATIENCE = 10
+"""The same far from the end, where short steps may halve nothing for a while."""
 PROVED = 1e-7
 """What of a ray of length one may be left of the zero that it ought to be: then no point within
 1e7 units is feasible, or the fall goes on as far."""
@@ -120,11 +122,16 @@ class InteriorSweeper:
             self._placement.begin_round(self._round)
         if self._joint is None:
             idle = self._idle()
-            self._joint = joint = idle or self._opened(takes_jumps=self._has_jumps)
-            self._held = 0 if joint.resume(self._start, state.points) else None
-            if self._held is None and (idle is not None or joint.takes_jumps):
-                self._joint = self._anew(joint)
-            self._first = self._worth_first(self._joint.coordinator)
+            joint = idle or self._opened(takes_jumps=self._has_jumps)
+            is_held = joint.resume(self._start, state.points)
+            if not is_held and (idle is not None or joint.takes_jumps):
+                joint = self._anew(joint)
+            self._joint, coordinator = joint, joint.coordinator
+            if not is_held and coordinator.is_free:
+                coordinator.begin_free()
+                is_held = True
+            self._held = 0 if is_held else None
+            self._first = self._worth_first(coordinator)
         check_time()
         found, is_stuck = self._held_round(self._joint), False
         if found is None:
@@ -139,7 +146,8 @@ class InteriorSweeper:
             if self._later is None:
                 self._put(joint, state)
             state.objectives = self._objectives(found)
-        is_stuck = is_stuck or (self._since >= PATIENCE and self._nearest <= INACCURATE)
+        patience = PATIENCE if self._nearest <= INACCURATE else FAR_PATIENCE
+        is_stuck = is_stuck or self._since >= patience
         if is_stuck and self._is_stuck:
             self._give_up(joint, state)
         self._is_stuck = is_stuck
@@ -280,8 +288,10 @@ class InteriorSweeper:
                 worst = self._worst(joint.coordinator.found)
         except (np.linalg.LinAlgError, RuntimeError, ValueError):  # of a factor
             pass
-        # Where nothing is left of a residual's worth the set has no point
-        if worst <= 1.0 and self._held <= CORRECTED:
+        # Where nothing is left of a residual's worth the set has no point; the empty set of a
+        # program without cones has one, unless no round comes nearer
+        is_lost = worst > 1.0 and not joint.coordinator.is_free
+        if not is_lost and worst < np.inf and self._held <= CORRECTED and self._since < PATIENCE:
             return joint.coordinator.found
         self._joint = self._anew(joint)
         self._first = self._worth_first(self._joint.coordinator)
@@ -323,7 +333,7 @@ class InteriorSweeper:
             if ray <= PROVED:
                 # Least squares of collinear columns fall along a ray by all digits of an iterate
                 self._prove(state)
-                self._has_ground = True
+                self._has_ground, self._ray, self._nearest = True, np.inf, np.inf
 
     @property
     def _is_known(self) -> bool:

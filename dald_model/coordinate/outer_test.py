@@ -126,16 +126,16 @@ class OuterTest:
         self.refused += not found.is_proved
         return None if found.is_proved and not found.falls_beyond else found
 
-    def proves(self, state: State) -> bool:
-        """Whether the gap of an iterate is proved, whatever its residuals are."""
-        found = self._proof(state)
-        return found is not None and found.is_proved and not found.falls_beyond
+    def certificate(self, state: State) -> EndProof | None:
+        """What is proved of an iterate of any residuals; None if there may be no minimiser."""
+        found = self._proof(state, is_met=False)
+        return None if found is None or found.falls_beyond else found
 
-    def _proof(self, state: State) -> EndProof | None:
+    def _proof(self, state: State, *, is_met: bool = True) -> EndProof | None:
         """What is proved of an iterate; None where nobody can, or nothing is claimed."""
         test, membership = self._settings.end_test, self._membership
         is_claim = self._method.goal is Goal.OPTIMUM and membership.whole
-        return test(state) if test is not None and is_claim else None
+        return test(state, is_met=is_met) if test is not None and is_claim else None
 
     def certified(self, state: State, at: int) -> str:
         """The certificate of the iterate, "" where too weak; asked at 1.5 times the rounds."""

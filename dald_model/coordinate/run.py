@@ -325,17 +325,24 @@ class Run:
         return Termination(status, None, said)
 
     def _proved(self, ended: Termination) -> Termination:
-        """What rounding ended is an answer, if an inaccurate one, where a gap is proved.
+        """The end of what rounding ended, by what a certificate proves of the best iterate.
 
         Of an interior point, whose residuals are those of its own scaled program.
         """
         state, is_scaled = self._best.state, self.method.sweeper is not None
-        if not is_scaled or ended.status is not Status.STALLED or state is None:
+        by_rounding = ended.status in (Status.STALLED, Status.OPTIMAL_INACCURATE)
+        if not (is_scaled and by_rounding) or state is None or self._least is not None:
             return ended
-        if self._least is not None or not self._outer_test.proves(state):
+        found = self._outer_test.certificate(state)
+        if found is None:
             return ended
-        said = f"{ended.detail}; the gap of what was reached is proved"
-        return Termination(Status.OPTIMAL_INACCURATE, None, said)
+        if found.is_proved:
+            said = "rounding kept residuals from their tolerances; the certificate passes"
+            return Termination(Status.OPTIMAL, None, said)
+        if found.is_near:
+            said = f"{ended.detail}; the gap of what was reached is proved"
+            return Termination(Status.OPTIMAL_INACCURATE, None, said)
+        return Termination(Status.STALLED, None, f"{ended.detail}; {found.said}")
 
     def _endless(self, state: State) -> Termination | None:
         """The end where the problem is proved to have no minimiser, else None."""

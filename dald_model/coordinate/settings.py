@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -49,7 +49,12 @@ class EndProof(NamedTuple):
     units: Units
 
 
-EndTest = Callable[[State], EndProof]
+class EndTest(Protocol):
+    """Says what is proved of an iterate."""
+
+    def __call__(self, state: State, *, is_met: bool = True) -> EndProof:
+        """The proof; all that a certificate asks where residuals did not meet their tolerances."""
+        ...
 
 
 @dataclass(frozen=True)

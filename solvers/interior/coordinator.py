@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
-from scipy.sparse.linalg import splu
+from scipy.sparse.linalg import LinearOperator, gmres, splu
 
 from dald_model.solvers.interior.participant import REGULAR, Participant
 from dald_model.solvers.interior.scaled import Units
@@ -28,6 +28,8 @@ at most of a refinement."""
 DEPENDENT, EXACT = 1e-8, 1e-13
 """What regularises multipliers of rows of length one, and the share of a right side that a
 refinement leaves, both as in Clarabel: dependent rows leave rounding over this in multipliers."""
+KRYLOV = 20
+"""Directions of little curvature that a refinement is exact in."""
 FALL = 1e-2
 """Share of what a linear residual would fall by that one has to fall by, as in Armijo's rule."""
 SPAN = 10.0
@@ -339,13 +341,23 @@ class Coordinator:
             step = self._sum.least(self._ask(("defined", step))[0])
         self._go(step, now)
         # Newton's step of what is not linear may overshoot; rounding is no overshoot
-        while not is_linear and step > SHORTEST and not self._falls(before, mu, step * share):
+        while not is_linear and step > SHORTEST and not self._falls(before, mu, tau, step * share):
             step /= 2
             self._go(step, now)
 
     def resume(self, points: Sequence[np.ndarray]) -> None:
         """Begin where the participants ended an earlier run."""
         self._clients.ask([[("resume", point)] for point in points])
+        self.tau, self.kappa = 1.0, 0.0
+        self._measure()
+
+    @property
+    def is_free(self) -> bool:
+        """Whether there are no cones, so that an active set is known: it is empty."""
+        return self._degree == 0
+
+    def begin_free(self) -> None:
+        """Begin with the empty active set of a program without cones."""
         self.tau, self.kappa = 1.0, 0.0
         self._measure()
 
@@ -360,7 +372,16 @@ class Coordinator:
         for after in ((), (("settle",),)):
             (sides,) = self._ask(("predicted",))
             self._ask(("hear_step", solve(self._total(sides))), ("combine", 0.0))
-            self._measure(("go", 1.0), *after)
+            before, step = self._residual_norm(), 1.0
+            self._measure(("go", step), *after)
+            # Newton's step of what is not linear may overshoot, and held rows may move the others
+            while self.is_free and step > SHORTEST and not self._drops(before, step):
+                step /= 2
+                self._measure(("go", step))
+
+    def _drops(self, before: float, step: float) -> bool:
+        """Whether the residual fell by a little; a linear one does but for rounding."""
+        return self._clients.is_linear or self._residual_norm() <= (1 - FALL * step) * before
 
     def _go(self, step: float, now: tuple[float, float, float, float]) -> None:
         tau, dtau, kappa, dkappa = now
@@ -375,10 +396,13 @@ class Coordinator:
         shared = self._residual[~self._is_multiplier]
         return float(np.sqrt(shared @ shared + self._private_square))
 
-    def _falls(self, before: float, mu: float, share: float) -> bool:
+    def _falls(self, before: float, mu: float, tau: float, share: float) -> bool:
         """Whether the residual fell by a little, or by as much as complementarity did so far."""
-        norm = self._residual_norm()
-        return norm <= max((1 - FALL * share) * before, self._first_ratio * min(mu, self._mu))
+        norm, worth = self._residual_norm(), min(mu, self._mu)
+        if self.kappa <= self.tau:
+            # Of an optimum what is left over tau counts: all is small where tau is
+            norm *= tau / self.tau
+        return norm <= max((1 - FALL * share) * before, self._first_ratio * worth)
 
     def _longest(self, steps: Sequence[float], dtau: float, dkappa: float) -> float:
         found = self._sum.least(steps)
@@ -423,16 +447,33 @@ def _factored(total: Any, is_multiplier: np.ndarray) -> Callable[[np.ndarray], n
         matrix[at, at] += bump
         plain = _dense(matrix, bool(is_multiplier.any()))
 
+    factor = _Factor(total.shape, plain)
+
     def solve(side: np.ndarray) -> np.ndarray:
         found, enough = plain(side), EXACT * np.abs(side).max(initial=0.0)
+        left = side - total @ found
         for _ in range(PASSES):
-            left = side - total @ found
             if np.abs(left).max(initial=0.0) <= enough:
-                break
+                return found
             found = found + plain(left)
-        return found
+            left = side - total @ found
+        # Where curvature is less than what regularises it each pass takes little of what is left,
+        # and as many steps of a Krylov method as there are such directions take all
+        krylov = gmres(total, left, rtol=0.0, atol=enough, restart=KRYLOV, maxiter=1, M=factor)
+        return found + krylov[0]
 
     return solve
+
+
+class _Factor(LinearOperator):
+    """A solve with a factor, as a preconditioner."""
+
+    def __init__(self, shape: tuple[int, int], solve: Callable[[np.ndarray], np.ndarray]) -> None:
+        super().__init__(np.dtype(float), shape)
+        self._solve = solve
+
+    def _matvec(self, x: np.ndarray) -> np.ndarray:
+        return self._solve(x)
 
 
 def _dense(matrix: np.ndarray, is_indefinite: bool) -> Callable[[np.ndarray], np.ndarray]:

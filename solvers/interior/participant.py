@@ -396,7 +396,8 @@ class Participant(Scaled):
 
     def combine(self, dtau: float) -> float:
         """Both directions added, with this step of tau; gives the longest step, at most 1."""
-        step, fixed = self._found["step"], self._found["constant"]
+        step = self._found["step"]
+        fixed = self._found.get("constant", step)  # which is not asked for where tau stays
         self._dx = step.x + dtau * fixed.x
         self._dequal = step.equal + dtau * fixed.equal
         self._dtops = {k: step.tops[k] + dtau * fixed.tops[k] for k in step.tops}
