@@ -20,7 +20,7 @@ from dald_model.answer.local_run import refuse_nonconvex
 from dald_model.answer.reference import all_in_one
 from dald_model.answer.result import Result
 from dald_model.compile.decomposition import Decomposition
-from dald_model.coordinate.acceleration.evaluation import BYTES, Acceleration
+from dald_model.coordinate.acceleration.evaluation import Acceleration
 from dald_model.coordinate.iterate import Iterate
 from dald_model.coordinate.method import Algorithm
 from dald_model.errors import OptionError
@@ -30,7 +30,7 @@ from dald_model.options import DEFAULT_ACCELERATION, opened
 from dald_model.solvers.interior.shown import foretold
 from dald_model.text import Heading, Part, Printed, shortened
 from dald_model.validate import check_from_zero
-from dald_model.values import number, preserved
+from dald_model.values import BYTES, number, preserved
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
