@@ -61,7 +61,18 @@ CORRECTED = 10
 nothing to do with each other the slowest takes 9, and where it takes more it goes in a circle."""
 
 
-KEPT = ("first", "has_ground", "best", "is_stuck", "since", "found", "round", "held", "nearest")
+KEPT = (
+    "first",
+    "has_ground",
+    "has_asked",
+    "best",
+    "is_stuck",
+    "since",
+    "found",
+    "round",
+    "held",
+    "nearest",
+)
 """Attributes that a file holds as they are."""
 
 
@@ -101,7 +112,7 @@ class InteriorSweeper:
         remote = [sub.client.is_remote for sub in compiled.values()]
         self._counted = int(np.argmax(remote)) if remote else 0
         self._joint: Joint | None = None
-        self._first, self._has_ground = 0.0, False
+        self._first, self._has_ground, self._has_asked = 0.0, False, False
         self._best, self._is_stuck, self._since = np.inf, False, 0
         self._found = Found(*6 * [np.inf])
         # How near the run came to an optimum, or to a certificate that there is none
@@ -140,6 +151,10 @@ class InteriorSweeper:
         nearest = min(worst, self._ray)
         self._since = 0 if nearest < self._nearest / 2 else self._since + 1
         self._nearest = min(nearest, self._nearest)
+        if self._since == PATIENCE and self._nearest > INACCURATE and not self._has_asked:
+            # Steps may come near no optimum and no end of a ray; a program of rays alone is exact
+            self._has_asked = True
+            self._prove(state)
         if worst < self._best:
             self._best, self._found = worst, found
             self._later = joint.iterate if worst > self._enough else None
