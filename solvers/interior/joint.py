@@ -153,7 +153,7 @@ class Joint:
 
     @property
     def _sizes(self) -> list[int]:
-        """Those of :meth:`points`."""
+        """Those of :meth:`points`; none where no active set says where cones are met."""
         return self.clients.sizes if isinstance(self.clients, Here) else []
 
     @property
@@ -187,7 +187,10 @@ class Joint:
         if not points:
             return False
         coordinator = self.coordinator  # with which the participants have units
-        if [one.size for one in points] != self._sizes:
+        sizes = self._sizes
+        if not sizes:
+            return False
+        if [one.size for one in points] != sizes:
             if self._one is None or not self.takes_jumps:
                 return False
             agreed = np.zeros(self.agreement.count)

@@ -176,6 +176,21 @@ def test_a_norm_of_a_difference_that_vanishes_and_comes_back() -> None:
     assert model.solve(start=result, disclose="curvature").rounds <= 3
 
 
+def test_a_norm_whose_weight_vanishes_beside_robust_losses() -> None:
+    """Without its weight the norm comes by a cone program, of which no active set is held."""
+    b, weight = np.array([2.0, -0.3, 0.1]), cp.Parameter(nonneg=True)
+    model, x = dm.Model("robust"), cp.Variable(3)
+    model.client("near", cp.sum(cp.huber(x - b, 5)))
+    model.client("small", weight * cp.norm(x) + cp.sum_squares(x))
+    result = None
+    for value in (1.0, 0.5, 0.0, 0.2, 9.0):
+        weight.value = value
+        result = model.solve(start=result, disclose="curvature")
+        assert result.status == "optimal"
+        shrunk = max(0.0, 1 - value / (2 * float(np.linalg.norm(b))))
+        np.testing.assert_allclose(result[x], shrunk * b / 2, atol=1e-6)
+
+
 def test_a_run_within_a_run_and_an_older_start_disturb_nothing() -> None:
     model, x, aim, _ = _boxed()
     aim.value = np.array([3.0, 1.0, 0.2])
