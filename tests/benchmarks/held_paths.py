@@ -11,7 +11,7 @@ import numpy as np
 
 import dald_model as dm
 from tests.benchmarks import owners
-from tests.front.resolving import Resolving
+from tests.front.resolving import Resolving, predictive_control
 
 STEPS = 50
 
@@ -135,12 +135,25 @@ def real_owners(people: str, kind: str) -> Resolving:
     return _weighed(f"{kind}, {people}", costs, np.geomspace(100, 1, STEPS))
 
 
+def scattered_tanks() -> Resolving:
+    """Tanks from states that have nothing to do with each other."""
+    given, rng = predictive_control(), np.random.default_rng(5)
+
+    def step(at: int) -> None:
+        for one in given.parameters:
+            one.value = rng.uniform(0, 2)
+
+    given.step = step
+    return given
+
+
 MAKERS: dict[str, Callable[[], Resolving]] = {
     "elastic net, 10 clients": elastic_net,
     "huber, 10 clients": huber,
     "support vectors, 8 clients": support_vectors,
     "network lasso, 12 clients": network_lasso,
     "portfolio, 6 clients": portfolio,
+    "tanks, 5 clients, from states of their own": scattered_tanks,
     "ridge, exam": lambda: real_owners("exam", "ridge"),
     "lasso, wines": lambda: real_owners("wines", "lasso"),
     "logistic, hospitals": lambda: real_owners("hospitals", "logistic"),
