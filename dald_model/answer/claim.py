@@ -15,7 +15,7 @@ from dald_model.answer.domains import clients_inside, settle
 from dald_model.compile.decomposition import Decomposition, Recovered
 from dald_model.compile.objectives import objectives
 from dald_model.coordinate.state import State
-from dald_model.declare.client import all_in_one
+from dald_model.declare.client import Client, all_in_one, unique_variables
 from dald_model.solvers.base import Encoding
 from dald_model.values import flat, holding
 
@@ -123,18 +123,40 @@ class Claim:
         return whole
 
     @cached_property
-    def problem(self) -> cp.Problem:
-        """The all-in-one problem of the clients and edges that are still there."""
+    def rules(self) -> list[cp.Constraint]:
+        """The constraints of :attr:`problem`."""
         compiled = self.compiled
         if self.is_whole:
-            return compiled.model.monolithic()
-        live = {name: compiled.form.clients[name] for name in self.live}
-        rules = [rule for client in live.values() for rule in client.constraints]
+            return compiled.model.constraints
+        rules = [rule for client in self._clients for rule in client.constraints]
         for edge in compiled.edges:
             if not self.off[compiled.slots[edge.ends]].any():
                 pairs = zip(edge.given(edge.tail), edge.given(edge.head), strict=True)
                 rules += [one == two for one, two in pairs]
-        return all_in_one(live.values(), rules, compiled.sense < 0)
+        return rules
+
+    @cached_property
+    def variables(self) -> list[cp.Variable]:
+        """The variables of :attr:`problem`, of which many clients' need no expression."""
+        known: dict[int, cp.Variable] = {}
+        for client in self._clients:
+            own = client.variables
+            if client.held:  # of which none need be in the problem
+                own = unique_variables([client.objective, *client.constraints])
+            known |= {v.id: v for v in own}
+        return list(known.values()) + [v for v in unique_variables(self.rules) if v.id not in known]
+
+    @cached_property
+    def problem(self) -> cp.Problem:
+        """The all-in-one problem of the clients and edges that are still there."""
+        return all_in_one(self._clients, self.rules, self.compiled.sense < 0)
+
+    @property
+    def _clients(self) -> Collection[Client]:
+        """Those that are still there."""
+        if self.is_whole:
+            return self.compiled.model.stated.values()
+        return [self.compiled.form.clients[name] for name in self.live]
 
     @cached_property
     def cost(self) -> cp.Expression:

@@ -71,7 +71,7 @@ class DualValues:
     def distance(self) -> Row:
         """How far they are from the all-in-one solve's, which is informational."""
         worst, where = 0.0, ""
-        for rule in self._judge.claim.problem.constraints:
+        for rule in self._judge.claim.rules:
             amount = self._difference(rule)
             if amount is not None and amount > worst:
                 worst, where = amount, short(rule, 40)

@@ -349,8 +349,7 @@ class Judge:
     @cached_property
     def feasibility(self) -> Feasibility:
         """The constraints of the all-in-one problem, beside how far they move over the lengths."""
-        problem = self.claim.problem
-        return self._feasibility_of(problem.constraints, problem.variables())
+        return self._feasibility_of(self.claim.rules, self.claim.variables)
 
     def _feasibility_of(self, rules: list[Any], variables: list[cp.Variable]) -> Feasibility:
         answer, lengths = self.claim.answer, self.lengths_by_variable

@@ -236,7 +236,7 @@ def _compared(result: Answer, judge: Judge, made: Reference, notes: list[str]) -
         row = Row("status", np.inf, 1.0, 0.0, where, is_seen=is_seen)
         return _made(result, made, [row, *judge.rows], notes, judge)
     best = min(kept, key=lambda one: sense * one.value)
-    there = sense * best.value + charged(claim.problem.constraints, best.values, best.duals)
+    there = sense * best.value + charged(claim.rules, best.values, best.duals)
     is_feasible = all(row.ok for row in judge.feasibility_rows)
     # A feasible point that is better than what solvers find has no gap
     gap = here - there if here >= there or is_feasible else there - here
@@ -278,14 +278,14 @@ def _measures(judge: Judge) -> dict[int, Measure]:
     lengths, answer = judge.lengths_by_variable, judge.claim.answer
     return {
         v.id: Measure(answer[v.id], lengths[v.id].reshape(v.shape, order="F"))
-        for v in judge.claim.problem.variables()
+        for v in judge.claim.variables
     }
 
 
 def _distance(judge: Judge, made: Reference) -> Row:
     """How far the solution is from the all-in-one solve's, beside the lengths."""
     worst = Row("solution distance", 0.0, 1.0)
-    for v in judge.claim.problem.variables():
+    for v in judge.claim.variables:
         gap = np.abs(flat(judge.claim.answer[v.id]) - flat(made.values[v.id]))
         lengths = judge.lengths_by_variable[v.id]
         if gap.size:
