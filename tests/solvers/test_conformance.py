@@ -149,6 +149,8 @@ def test_answers_are_optimal(solver: str, problem: str) -> None:
         if sub.form.complete and not sub.form.extra:
             assert violation(sub.form, found.points) <= OFF
             assert residual(sub.form, *augmented(sub, turn), found.points) <= OFF
+            value = sub.form.objective(found.points)
+            assert found.objectives[0] == pytest.approx(value, rel=1e-9, abs=1e-9)
         rough = NAMED[solver].open([sub]).minimise(turn, ROUGH).points
         assert np.abs(rough - found.points).max() <= ROUGH
 
