@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.answer.bound import Bounds, Parts
+from dald_model.answer.bound import Bounds, Parts, prices_of
 from dald_model.answer.cone_clients import ConeClient, minimised
 from dald_model.answer.holding import known_cut
 from dald_model.compile.form import Form
@@ -97,21 +97,45 @@ def test_a_linear_cost_in_a_ball_falls_to_minus_its_radius(radius: float):
         assert cut.level + cut.slopes @ lowest <= least * (1 - 1e-12)
 
 
+class Stub:
+    here = None
+
+    def __init__(self, known: float, exact: float) -> None:
+        self.known, self.exact = known, exact
+
+    def bracket(self, *_: Any, asks: bool = True, own: Any = None) -> float:
+        return self.exact if asks else self.known
+
+
+@pytest.mark.parametrize("mu", [-3.0, 0.7])
+def test_the_gap_of_points_that_differ_is_that_to_the_dual_value(mu: float):
+    """Of (x - c)^2 with the price p the least is p c - p^2 / 4; x = 2 and y = 5 are 3 apart."""
+    x, model = [cp.Variable(name=name) for name in "xy"], dm.Model("two")
+    centres, points = np.array([2.0, -1.0]), np.array([2.0, 5.0])
+    for one, centre in zip(x, centres, strict=True):
+        model.client(one.name(), cp.square(one - centre))
+    model.consensus(x[0] == x[1])
+    compiled = model.compile()
+    prices = prices_of(compiled, np.array([mu]))
+    assert sorted(prices) == sorted([mu, -mu])
+    costs, lows = (points - centres) ** 2, prices * centres - prices**2 / 4
+    parts: Any = [Stub(one, one) for one in costs + prices * points - lows]
+    found = Bounds(
+        compiled,
+        Parts([], dict(zip("xy", parts, strict=True))),
+        points,
+        points,
+        np.ones(2),
+        dict(zip("xy", costs, strict=True)),
+    ).of(np.array([mu]), 0.5)
+    assert found.gap == pytest.approx(costs.sum() - lows.sum(), rel=1e-12)
+
+
 def test_a_bracket_below_zero_pays_for_no_other():
     """No feasible point is better than its own client's least: such a bracket is a solver's error.
 
     Five that one client loses are no gap of a tenth where another's cut is wrong by 4.9.
     """
-
-    class Stub:
-        here = None
-
-        def __init__(self, known: float, exact: float) -> None:
-            self.known, self.exact = known, exact
-
-        def bracket(self, *_: Any, asks: bool = True, own: Any = None) -> float:
-            return self.exact if asks else self.known
-
     x, model = cp.Variable(name="x"), dm.Model()
     model.client("loses", cp.abs(x))
     model.client("wrong", cp.abs(x - 1))
