@@ -137,7 +137,7 @@ class Client(NotPicklable, Printed):
 
     @property
     def constant(self) -> float:
-        """What is added to the cost whatever the variables are, in sums and products by numbers."""
+        """The summand of the cost that no variable moves, in sums and products by numbers."""
         if self._fixed_constant is not None:
             return self._fixed_constant
         found = added(self.objective.expr, lambda node: node.value)
