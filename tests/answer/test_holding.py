@@ -131,6 +131,25 @@ def test_the_gap_of_points_that_differ_is_that_to_the_dual_value(mu: float):
     assert found.gap == pytest.approx(costs.sum() - lows.sum(), rel=1e-12)
 
 
+def test_prices_that_a_server_does_not_balance_cost_as_far_as_it_may_be():
+    """1 and 1 / 2 are its clients' prices, and it may be 2 away: 3 in all."""
+    w, model = cp.Variable(name="w"), dm.Model("server")
+    model.client("a", cp.square(w))
+    model.client("b", cp.square(w - 1))
+    model.topology("server")
+    compiled = model.compile()
+    parts: Any = {"a": Stub(0.0, 0.0), "b": Stub(0.0, 0.0)}
+    bounds = Bounds(
+        compiled,
+        Parts([], parts),
+        np.zeros(3),
+        np.zeros(3),
+        np.full(3, 2.0),
+        dict.fromkeys("ab", 0.0),
+    )
+    assert bounds.of(np.array([1.0, 0.5]), 0.5).gap == pytest.approx(3.0)
+
+
 def test_a_bracket_below_zero_pays_for_no_other():
     """No feasible point is better than its own client's least: such a bracket is a solver's error.
 
