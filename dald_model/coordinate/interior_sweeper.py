@@ -151,10 +151,11 @@ class InteriorSweeper:
         nearest = min(worst, self._ray)
         self._since = 0 if nearest < self._nearest / 2 else self._since + 1
         self._nearest = min(nearest, self._nearest)
-        if self._since == PATIENCE and self._nearest > INACCURATE and not self._has_asked:
-            # Steps may come near no optimum and no end of a ray; a program of rays alone is exact
-            self._has_asked = True
-            self._prove(state)
+        if self._since >= PATIENCE and self._nearest > INACCURATE and not self._has_asked:
+            # Of a ray that says something of more than one unit a program of rays knows the end
+            self._has_asked = min(self._ray, self._joint.coordinator.infeasible_ray) < 1
+            if self._has_asked:
+                self._prove(state)
         if worst < self._best:
             self._best, self._found = worst, found
             self._later = joint.iterate if worst > self._enough else None
