@@ -10,8 +10,7 @@ and the lengths L of :mod:`dald_model.answer.scale` at the point x that the user
   an answer that is proved in the first box alone cannot be judged.
   A better point beyond, along the valley of smooth clients, refutes it
   (:mod:`dald_model.answer.valley`);
-* the reported value, :math:`|value - F(x)| \le \epsilon S`, and no more than a reader sees: 0.1 %
-  of the larger of the two;
+* the reported value, :math:`|value - F(x)| \le \epsilon \min(S, |F(x)|)`: it is but evaluated;
 * constraints and copies, as in :mod:`dald_model.answer.feasibility`;
 * the multipliers, by the same proof in a small box, where it is of first order. A gap of
   :math:`\epsilon S` resolves prices to :math:`\sqrt\epsilon` only: where it is proved, and prices
@@ -262,9 +261,7 @@ class Judge:
         """The value that is reported."""
         claimed = self.compiled.sense * self.claim.value
         size = max(abs(claimed), abs(self.value))
-        seen = SIGHT * self.seen_size(size) / max(self.tolerance, np.finfo(float).tiny)
-        scale = min(self.scale.paid, seen)
-        slack = self.scale.open
+        scale, slack = min(self.scale.paid, self.seen_size(size)), self.scale.open
         return Row("reported value", abs(claimed - self.value), scale, self.tolerance, slack=slack)
 
     def seen_size(self, size: float) -> float:

@@ -161,7 +161,7 @@ def verify(
       point that is known, and what it violates is charged at its own dual values;
     * in plain sight, the same beside the larger of the two values, at most 0.1 %;
     * gap to the bound, :math:`F(x)` less what the multipliers prove, beside S;
-    * reported value, ``result.value`` less F(x), beside S, and in plain sight;
+    * reported value, ``result.value`` less F(x), beside the smaller of S and F;
     * constraint violation and consensus violation, beside how far a row moves over L;
     * multipliers and dual values, what they misprice over L, beside S
       (:mod:`dald_model.answer.dual_values`);

@@ -131,6 +131,18 @@ def test_a_corrupt_objective_value(peers: Case, federated: Case, by: float) -> N
         _fails(replace(case.result, value=case.result.value + by), "reported value")
 
 
+def test_a_corrupt_objective_value_beside_prices_that_are_far_larger() -> None:
+    """Two owners pay 2,000 for agreeing at w = 1/2, where F = (w - 1/2)^2 + 1 is 1."""
+    model, w = dm.Model(), cp.Variable()
+    model.client("one", 1e3 * w, [cp.abs(w) <= 1])
+    model.client("two", cp.square(w - 0.5) + 1 - 1e3 * w, [cp.abs(w) <= 1])
+    result = model.solve()
+    assert result.value == pytest.approx(1, rel=1e-6)
+    assert result.verify().ok
+    assert not replace(result, value=1.001).verify().ok
+    assert not replace(result, value=1.001).certificate().ok
+
+
 def test_a_maximum_with_the_sign_of_a_minimum(federated: Case) -> None:
     _fails(replace(federated.result, value=-federated.result.value), "reported value")
 
