@@ -369,12 +369,13 @@ class Coordinator:
         self._step = 1.0
         (parts,) = self._ask(("curvature",))
         solve = self._factored(parts)
-        for after in ((), (("settle",),)):
+        settle: tuple[Call, ...] = () if self.is_free else (("settle",),)
+        for after in ((), settle):
             (sides,) = self._ask(("predicted",))
             self._ask(("hear_step", solve(self._total(sides))), ("combine", 0.0))
             before, step = self._residual_norm(), 1.0
             self._measure(("go", step), *after)
-            # Newton's step of what is not linear may overshoot, and held rows may move the others
+            # Newton's step of what is not linear may overshoot
             while self.is_free and step > SHORTEST and not self._drops(before, step):
                 step /= 2
                 self._measure(("go", step))
