@@ -116,7 +116,7 @@ class InteriorSweeper:
         self._best, self._is_stuck, self._since = np.inf, False, 0
         self._found = Found(*6 * [np.inf])
         # How near the run came to an optimum, or to a certificate that there is none
-        self._nearest, self._ray = np.inf, np.inf
+        self._nearest, self._ray, self._gap = np.inf, np.inf, np.inf
 
     @gc_paused()
     def run(self, state: State, stages: Levels, tolerance: float) -> Record:
@@ -149,8 +149,9 @@ class InteriorSweeper:
             found, is_stuck = self._iterate(self._joint, state)
         joint, worst = self._joint, self._worst(found)
         nearest = min(worst, self._ray)
-        self._since = 0 if nearest < self._nearest / 2 else self._since + 1
-        self._nearest = min(nearest, self._nearest)
+        is_nearer = nearest < self._nearest / 2 or abs(found.gap) < self._gap / 2
+        self._since = 0 if is_nearer else self._since + 1
+        self._nearest, self._gap = min(nearest, self._nearest), min(abs(found.gap), self._gap)
         if self._since >= PATIENCE and self._nearest > INACCURATE and not self._has_asked:
             # Of a ray that says something of more than one unit a program of rays knows the end
             self._has_asked = min(self._ray, self._joint.coordinator.infeasible_ray) < 1

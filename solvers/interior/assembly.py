@@ -27,6 +27,8 @@ LARGEST = 5000
 measured for 2,000, of which the cube is some 3 s."""
 KINKS = ("abs", "norm")
 """Kinds that are eliminated at the head of a cone."""
+INFINITE = (1 - 1e-12) * 1e20
+"""Right sides of inequalities from which on they bound nothing, as in Clarabel."""
 
 
 @dataclass
@@ -147,6 +149,8 @@ class Assembly:
     ) -> Place:
         at = self._heights.get(key, 0)
         self._heights[key] = at + right.size
+        if key[0] == "NonnegativeConeT" and right.max(initial=0.0) >= INFINITE:
+            matrix, right = _without_infinite(matrix, right, part)
         if right.size:
             self._blocks.setdefault(key, []).append(Block(matrix, columns, part))
             self._rights.setdefault(key, []).append(right)
@@ -321,6 +325,19 @@ HEIGHTS: dict[str, Any] = {
     "PowerConeT": lambda argument: 3,
 }
 """Rows of the cones that there is an interior point for."""
+
+
+def _without_infinite(
+    matrix: Any, right: np.ndarray, part: slice | int | None
+) -> tuple[Any, np.ndarray]:
+    """Rows that bound nothing as rows of zeros, with right sides as large as the others'."""
+    is_bound = right < INFINITE
+    sizes = np.abs(right[is_bound & (right != 0)])
+    first = part.start if isinstance(part, slice) else 0
+    kept = np.ones(matrix.shape[0])
+    kept[first + np.flatnonzero(~is_bound)] = 0.0
+    found = sp.diags_array(kept) @ matrix
+    return found, np.where(is_bound, right, np.median(sizes) if sizes.size else 1.0)
 
 
 def is_read(form: Form, *, takes_jumps: bool) -> bool:

@@ -342,6 +342,22 @@ def test_ill_conditioned_owners_are_solved_in_25_rounds(case: str) -> None:
     assert result.certificate().ok
 
 
+def test_bounds_of_1e20_are_none() -> None:
+    """Each of two owners of x - log x wants one; halves of one are left, at a price of one."""
+    model, x = dm.Model(), [cp.Variable(name=f"x{i}") for i in range(2)]
+    for i, one in enumerate(x):
+        model.client(i, -cp.log(one) + one, [one <= 1e20, one >= -1e20, 0.5 * one + 7 <= 1e20])
+    budget = x[0] + x[1] <= 1
+    model.couple(budget)
+    result = model.solve(disclose="curvature")
+    assert result.status == "optimal"
+    assert result.rounds <= 12
+    assert result.value == pytest.approx(1 + 2 * np.log(2), rel=1e-9)
+    np.testing.assert_allclose([result[one] for one in x], 0.5, rtol=1e-4)
+    assert result.duals[budget] == pytest.approx(1, rel=1e-4)
+    assert result.verify().ok
+
+
 def test_what_rounding_ended_is_no_answer_where_its_gap_is_not_proved() -> None:
     """Logistic losses of condition 1e9, whose curvature of 1e18 doubles do not hold."""
     drawn = redrawn("conditioned", 271126000018)
