@@ -32,6 +32,9 @@ KRYLOV = 20
 """Directions of little curvature that a refinement is exact in."""
 FALL = 1e-2
 """Share of what a linear residual would fall by that one has to fall by, as in Armijo's rule."""
+SMALL = 1e-8
+"""A residual, in units in which slopes are about one, that shortens no step of Newton's: it has the
+digits of a double left, and rounding may not cost a message."""
 SPAN = 10.0
 """How many times as long, or dear, all may be before units are made anew: one of the right size is
 as good as another, and what is in the same units is not made anew."""
@@ -367,11 +370,12 @@ class Coordinator:
         The second takes away what rounding left, and what held rows moved.
         """
         self._step = 1.0
-        (parts,) = self._ask(("curvature",))
+        parts, sides = self._ask(("curvature",), ("predicted",))
         solve = self._factored(parts)
         settle: tuple[Call, ...] = () if self.is_free else (("settle",),)
         for after in ((), settle):
-            (sides,) = self._ask(("predicted",))
+            if not sides:
+                (sides,) = self._ask(("predicted",))
             self._ask(("hear_step", solve(self._total(sides))), ("combine", 0.0))
             before, step = self._residual_norm(), 1.0
             self._measure(("go", step), *after)
@@ -379,10 +383,12 @@ class Coordinator:
             while self.is_free and step > SHORTEST and not self._drops(before, step):
                 step /= 2
                 self._measure(("go", step))
+            sides = []
 
     def _drops(self, before: float, step: float) -> bool:
-        """Whether the residual fell by a little; a linear one does but for rounding."""
-        return self._clients.is_linear or self._residual_norm() <= (1 - FALL * step) * before
+        """Whether the residual fell by a little, or is small; a linear one falls in any case."""
+        left = self._residual_norm()
+        return self._clients.is_linear or left <= max((1 - FALL * step) * before, SMALL)
 
     def _go(self, step: float, now: tuple[float, float, float, float]) -> None:
         tau, dtau, kappa, dkappa = now

@@ -11,9 +11,10 @@ from dald_model.solvers.interior.member import Seen
 
 BYTES = 8
 """Of a number."""
-SUMS = 20
-"""Numbers per client and round that are no array: eleven of the residuals, two products of each of
-three solutions, and three step lengths."""
+SUMS = 28
+"""Numbers per client and round that are no array, at most: of each of two steps of Newton's eleven
+of the residuals, two products of the solution, and a step length. With cones they are 20: eleven,
+two products of each of three solutions, and three step lengths."""
 
 
 def sent(joint: Joint) -> dict[Hashable, int]:
