@@ -74,7 +74,6 @@ _HOMES = {  # in reading order: declare, compile, coordinate, answer
     "Hybrid": "dald_model.coordinate.acceleration.hybrid",
     "Secant": "dald_model.coordinate.acceleration.secant",
     "Anderson": "dald_model.coordinate.acceleration.anderson",
-    "ALADIN": "dald_model.coordinate.acceleration.aladin",
     "solvers": "dald_model.solvers",
     "engines": "dald_model.engines",
     "partition": "dald_model.datasets.partition",

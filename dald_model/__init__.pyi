@@ -61,7 +61,6 @@ from dald_model.schedule.round_state import Moment
 from dald_model.schedule.network import HierarchicalNetwork
 from dald_model.schedule.changes import Change, Dropout, LossyLinks, Stragglers
 from dald_model.schedule.changes import Unanswered
-from dald_model.coordinate.acceleration.aladin import ALADIN
 from dald_model.coordinate.acceleration.anderson import Anderson
 from dald_model.coordinate.acceleration.hybrid import Hybrid
 from dald_model.coordinate.acceleration.secant import Secant
@@ -147,7 +146,6 @@ __all__ = [  # in reading order: declare, compile, coordinate, answer
     "Hybrid",
     "Secant",
     "Anderson",
-    "ALADIN",
     "solvers",
     "engines",
     "partition",

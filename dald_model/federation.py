@@ -10,7 +10,6 @@ import cvxpy as cp
 import numpy as np
 
 from dald_model.algorithms.interior_point import InteriorPoint, check_consent
-from dald_model.coordinate.acceleration.aladin import ALADIN
 from dald_model.declare.remote import RemoteClient, remote_client
 from dald_model.engines.engine import Engine, Host, HostLostError
 from dald_model.engines.messages import admitted, introduction, question
@@ -125,11 +124,6 @@ class Federation(Model):
                     f"{option}: given {options[option]!r} for a federation, where {why}; leave it "
                     "out"
                 )
-        if isinstance(options.get("acceleration"), ALADIN):
-            raise OptionError(
-                "acceleration: given ALADIN(), for which sites would send their curvature, "
-                "expected dm.Hybrid(), dm.Secant(), dm.Anderson() or None"
-            )
         return super().solve(engine=self.engine, **options)
 
     @property

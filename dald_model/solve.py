@@ -150,9 +150,8 @@ def solve(
         it: ``accuracy=1e-10``.
     acceleration : Acceleration or None
         Proposes the point where the next outer loop begins: :class:`Hybrid` (default),
-        :class:`Anderson`, :class:`Secant`, :class:`ALADIN`. ``acceleration=None`` follows
-        Algorithms 2 and 3 to the letter, ``acceleration=dm.Anderson(memory=10)`` needs nothing of
-        the graph, ``dm.ALADIN()`` is for clients that may share their curvature. The default does
+        :class:`Anderson`, :class:`Secant`. ``acceleration=None`` follows Algorithms 2 and 3 to the
+        letter, ``acceleration=dm.Anderson(memory=10)`` needs nothing of the graph. The default does
         not apply if the outer loops are not one map (other algorithms and dual steps, orders that
         change, outer loops of several rounds) or if a tolerance is zero. For absent clients their
         models predict an answer, and Anderson acceleration rests.

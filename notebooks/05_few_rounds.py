@@ -172,32 +172,29 @@ result = model.solve(start=result, rho=dm.ResidualBalancing())
 print(result.status, result.rounds)
 
 # %% [markdown]
-# ## Where clients may send their curvature
+# ## Where sums of curvature may be shared
 #
-# `dm.ALADIN()` has each client send the Hessian that the secant would learn, reduced to the rows
-# and kinks that are active where it answered. Quadratic clients are then solved by the first
-# proposal; other smooth clients and kinks by Newton's method. It costs bytes and privacy: the
-# Hessian of least squares is the Gram matrix of the owner's rows.
+# `disclose="curvature"` selects an interior-point method with one iteration per round. It uses only
+# sums over the clients, so a server may add them under secure aggregation. Quadratic clients are
+# solved in the first round, other smooth ones by Newton's method. It costs bytes and privacy: the
+# curvature of least squares is the Gram matrix of the owner's rows.
 
 # %%
 rows = []
 for title, loss in (("least squares", squares), ("logistic", logistic)):
-    chosen = {"plain": None, "secant": dm.Secant(), "ALADIN": dm.ALADIN()}
-    found = dm.compare(
-        chain(loss, spread=0.0),
-        {name: {"acceleration": way} for name, way in chosen.items()},
-        max_rounds=MOST,
-    ).frame
+    chosen = {
+        "plain": {"acceleration": None},
+        "secant": {"acceleration": dm.Secant()},
+        "curvature": {"disclose": "curvature"},
+    }
+    found = dm.compare(chain(loss, spread=0.0), chosen, max_rounds=MOST).frame
     rows.append(found[["status", "rounds", "sent", "revealed"]].assign(loss=title))
 table = pd.concat(rows).set_index("loss", append=True).swaplevel()
 table.assign(status=table.status.astype(str), sent=(table.sent / 1e3).map("{:.0f} kB".format))
 
 # %% [markdown]
-# ## Where sums of curvature may be shared
-#
-# `disclose="curvature"` selects an interior-point method with one iteration per round. It uses only
-# sums over the clients, so a server may add them under secure aggregation. Kinks and constraints,
-# which answers reveal facet by facet, need no more rounds than smooth losses.
+# Kinks and constraints, which answers reveal facet by facet, need no more rounds than smooth
+# losses.
 
 # %%
 rows = []

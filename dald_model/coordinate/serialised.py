@@ -26,7 +26,6 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.stacked_sides import StackedSides
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.smooth import Smooth
-from dald_model.solvers.exact.sensitivity import ActiveManifold
 
 PACKAGES = (
     "dald_model.algorithms.",
@@ -36,12 +35,11 @@ PACKAGES = (
     "dald_model.schedule.",
     "dald_model.solvers.base",
     "dald_model.solvers.exact.reference",
-    "dald_model.solvers.exact.sensitivity",
     "dald_model.solvers.interior.coordinator",
     "dald_model.solvers.inexact.",
 )
 """Where classes come from whose objects are kept."""
-FIXED = (ActiveManifold, FunctionType, MethodType, Smooth, StackedSides, Subproblem)
+FIXED = (FunctionType, MethodType, Smooth, StackedSides, Subproblem)
 """What is not kept, but taken from the run that is restored: what knows clients' data, or is no
 data."""
 SPARSE = {"csr": sp.csr_array, "csc": sp.csc_array}

@@ -55,7 +55,6 @@ def main(arguments: list[str] | None = None) -> int:
         9: acceleration.table,
         10: paths.table,
         11: absent.table,
-        12: acceleration.sent,
         15: engines.table,
         16: lambda: many.table(full),
         17: owners.table,

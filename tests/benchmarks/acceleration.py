@@ -132,28 +132,3 @@ def table() -> str:
         f"others, worst {best.max():.2g}.\n\n"
         + common.markdown(["clients", *WAYS, "default verified"], [one for one, _ in found])
     )
-
-
-def sent() -> str:
-    """Table 12: rounds where clients send their curvature."""
-    rows, ratios, refused = [], [], []
-    for case in cases():
-        common.say(f"12 sent curvature: {case.name}")
-        try:
-            ours = case.make().solve(acceleration=dm.ALADIN(), max_rounds=MOST)
-        except dm.OptionError:
-            refused.append(case.name)
-            continue
-        default = case.make().solve(max_rounds=MOST)
-        counted = [one.rounds if one.status == "optimal" else MOST for one in (ours, default)]
-        is_right = ours.status == "optimal" and ours.verify().ok
-        rows.append([case.name, *map(str, counted), "yes" if is_right else "no"])
-        ratios.append(counted[0] / counted[1])
-    return (
-        "## 12. Rounds where clients send their curvature\n\n"
-        f"`dm.ALADIN()` and the default on the models of table 9; {MOST:,} stands for no answer in "
-        f"as many rounds. Over the default: geometric mean {np.exp(np.log(ratios).mean()):.2g}, "
-        f"worst {max(ratios):.2g}. Refused: "
-        f"{', '.join(refused) or 'none'}.\n\n"
-        + common.markdown(["clients", "ALADIN", "default", "ALADIN verified"], rows)
-    )

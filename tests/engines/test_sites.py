@@ -310,7 +310,6 @@ def test_a_site_that_is_started_anew_is_asked_again(how: type[Failing], at: int)
         ({"solver": "conic"}, "each site chooses its own"),
         ({"gap": 1e-3}, "a certificate needs the objectives"),
         ({"algorithm": dm.FedAvg(step=0.1)}, "alone needs nothing of a client but its answers"),
-        ({"acceleration": dm.ALADIN()}, "sites would send their curvature"),
     ],
 )
 def test_options_that_need_the_objectives_are_refused(options: Any, said: str) -> None:

@@ -22,7 +22,7 @@ StochasticGradientDescent StochasticNewton DistributedProximal FedProx FedAvg DG
 metropolis EXTRA FedDyn FedADMM SCAFFOLD DADMM LinearisedADMM DouglasRachford PDHG
 BCD JacobiGradientDescent BCGD BSUM ProximalGradient BCPG
 FixedTolerance ShrinkingTolerance GrowingBudget FixedBudget Fixed ResidualBalancing
-Hybrid Secant Anderson ALADIN
+Hybrid Secant Anderson
 solvers engines partition Iterate compare Comparison
 Result resume load SavedAnswer Status Verification Certificate
 DaldError DeclarationError DisconnectedError DecompositionError SequenceError OptionError
