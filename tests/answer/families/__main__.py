@@ -1,4 +1,4 @@
-"""Solves drawn models by default and prints, by family, what was right, wrong and accepted.
+"""Solves drawn models and prints, by family, what was right, wrong and accepted.
 
 Ends with 1 if a wrong answer is "optimal" or passes the certificate or ``verify``.
 """
@@ -58,7 +58,7 @@ class Outcome:
         return f"{self.family}, {self.kind}, seed {self.seed}: {self.detail}"
 
 
-def outcome(family: str, seed: int) -> Outcome:
+def outcome(family: str, seed: int, disclose: str = "answers") -> Outcome:
     """Draw a model again, solve it and ask both witnesses; nothing that it raises ends the run."""
     model = redrawn(family, seed)
     if model is None:
@@ -66,7 +66,7 @@ def outcome(family: str, seed: int) -> Outcome:
     try:
         with limited(SECONDS), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return judged(model, model.build().solve())
+            return judged(model, model.build().solve(disclose=disclose))
     except TimeoutReached:
         text = f"more than {SECONDS} s"
     except BaseException as error:  # a panic of Clarabel's is no Exception
@@ -121,15 +121,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--disclose", choices=("answers", "curvature"), default="answers")
     parser.add_argument("--family", action="append", choices=list(FAMILIES), default=[])
     parser.add_argument("--only", type=int, help="the seed of one model of one --family")
     parser.add_argument("--all", action="store_true", help="print a line for each model")
     given = parser.parse_args(arguments)
     if given.only is not None:
-        print(outcome(given.family[0], given.only))
+        print(outcome(given.family[0], given.only, given.disclose))
         return 0
     models = drawn(given.count, given.seed, tuple(given.family))
-    jobs = [(one.family, one.seed) for one in models]
+    jobs = [(one.family, one.seed, given.disclose) for one in models]
     outcomes = []
     for one in _solved(jobs, given.processes):
         outcomes.append(one)
@@ -146,7 +147,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if any(one.accepts_wrong for one in outcomes) else 0
 
 
-def _solved(jobs: list[tuple[str, int]], processes: int) -> Iterator[Outcome]:
+def _solved(jobs: list[tuple[str, int, str]], processes: int) -> Iterator[Outcome]:
     if processes == 1:
         yield from (outcome(*job) for job in jobs)
         return
@@ -154,7 +155,7 @@ def _solved(jobs: list[tuple[str, int]], processes: int) -> Iterator[Outcome]:
         yield from pool.map(_starred, jobs)
 
 
-def _starred(job: tuple[str, int]) -> Outcome:
+def _starred(job: tuple[str, int, str]) -> Outcome:
     return outcome(*job)
 
 
