@@ -72,6 +72,7 @@ KEPT = (
     "round",
     "held",
     "nearest",
+    "gap",
 )
 """Attributes that a file holds as they are."""
 
@@ -312,7 +313,8 @@ class InteriorSweeper:
             return joint.coordinator.found
         self._joint = self._anew(joint)
         self._first = self._worth_first(self._joint.coordinator)
-        self._held, self._best, self._nearest, self._since = None, np.inf, np.inf, 0
+        self._held, self._best, self._since = None, np.inf, 0
+        self._nearest, self._gap = np.inf, np.inf
         self._later = None  # which is in other units
         return None
 

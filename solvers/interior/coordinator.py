@@ -15,21 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import scipy.linalg as sl
 import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator, gmres, splu
 
-from dald_model.solvers.interior.participant import REGULAR, Participant
+from dald_model.solvers.interior.factor import factored
+from dald_model.solvers.interior.participant import Participant
 from dald_model.solvers.interior.scaled import Units
 
 PASSES = 4
-"""Passes of the balance of columns, of which more change the number of rounds by less than one; and
-at most of a refinement."""
-DEPENDENT, EXACT = 1e-8, 1e-13
-"""What regularises multipliers of rows of length one, and the share of a right side that a
-refinement leaves, both as in Clarabel: dependent rows leave rounding over this in multipliers."""
-KRYLOV = 20
-"""Directions of little curvature that a refinement is exact in."""
+"""Passes of the balance of columns, of which more change the number of rounds by less than one."""
 FALL = 1e-2
 """Share of what a linear residual would fall by that one has to fall by, as in Armijo's rule."""
 SMALL = 1e-8
@@ -432,66 +425,8 @@ class Coordinator:
                 one[np.ix_(at, at)] = part.toarray() if sp.issparse(part) else part
                 full.append(one)
             total = self._sum.total(full)
-        self._factor = total, _factored(total, self._is_multiplier)
+        self._factor = total, factored(total, self._is_multiplier)
         return self._factor[1]
-
-
-def _factored(total: Any, is_multiplier: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """A solve, refined; the matrix is quasidefinite with a regularisation."""
-    diagonal = total.diagonal()
-    size = float(np.abs(diagonal).max(initial=0.0))
-    bump = REGULAR * np.where(diagonal != 0, np.abs(diagonal), size or 1.0)
-    bump = np.where(is_multiplier, -DEPENDENT, bump + 1e-16 * size)
-    if sp.issparse(total):
-        options = {"SymmetricMode": True}
-        matrix = sp.csc_array(total + sp.diags_array(bump))
-        plain = splu(
-            matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options
-        ).solve
-    else:
-        matrix = total.copy()
-        at = np.arange(bump.size)
-        matrix[at, at] += bump
-        plain = _dense(matrix, bool(is_multiplier.any()))
-
-    factor = _Factor(total.shape, plain)
-
-    def solve(side: np.ndarray) -> np.ndarray:
-        found, enough = plain(side), EXACT * np.abs(side).max(initial=0.0)
-        left = side - total @ found
-        for _ in range(PASSES):
-            if np.abs(left).max(initial=0.0) <= enough:
-                return found
-            found = found + plain(left)
-            left = side - total @ found
-        # Where curvature is less than what regularises it each pass takes little of what is left,
-        # and as many steps of a Krylov method as there are such directions take all
-        krylov = gmres(total, left, rtol=0.0, atol=enough, restart=KRYLOV, maxiter=1, M=factor)
-        return found + krylov[0]
-
-    return solve
-
-
-class _Factor(LinearOperator):
-    """A solve with a factor, as a preconditioner."""
-
-    def __init__(self, shape: tuple[int, int], solve: Callable[[np.ndarray], np.ndarray]) -> None:
-        super().__init__(np.dtype(float), shape)
-        self._solve = solve
-
-    def _matvec(self, x: np.ndarray) -> np.ndarray:
-        return self._solve(x)
-
-
-def _dense(matrix: np.ndarray, is_indefinite: bool) -> Callable[[np.ndarray], np.ndarray]:
-    if not is_indefinite:
-        try:
-            factor = sl.cho_factor(matrix, check_finite=False)
-            return lambda side: sl.cho_solve(factor, side, check_finite=False)
-        except sl.LinAlgError:
-            pass
-    factor = sl.lu_factor(matrix, check_finite=False)
-    return lambda side: sl.lu_solve(factor, side, check_finite=False)
 
 
 def _part(given: Any, at: np.ndarray) -> Any:

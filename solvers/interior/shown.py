@@ -8,9 +8,8 @@ from typing import Any
 from dald_model.solvers.interior.coordinator import Here
 from dald_model.solvers.interior.joint import Joint
 from dald_model.solvers.interior.member import Seen
+from dald_model.values import BYTES
 
-BYTES = 8
-"""Of a number."""
 SUMS = 28
 """Numbers per client and round that are no array, at most: of each of two steps of Newton's eleven
 of the residuals, two products of the solution, and a step length. With cones they are 20: eleven,

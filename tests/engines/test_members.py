@@ -13,6 +13,7 @@ import dald_model as dm
 from dald_model.engines import Residents
 from tests.adding import Adding
 from tests.algorithms.test_interior_point import KINDS, drawn
+from tests.answer.families import redrawn
 from tests.engines.messages import decode
 from tests.engines.test_sites import at_sites, in_one_place
 
@@ -188,3 +189,23 @@ def test_a_checkpoint_goes_on_with_the_same_iterates(tmp_path: Path, engine: Any
     assert (found.status, found.rounds) == ("optimal", whole.rounds)
     for edge, mu in whole.multipliers.items():
         np.testing.assert_allclose(found.multipliers[edge], mu, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("family", "seed"), [("ordinary", 271126000054), ("collinear", 271126000013)]
+)
+def test_a_checkpoint_of_newton_s_steps_or_of_rounding_ends_as_the_whole_run(
+    family: str, seed: int, tmp_path: Path
+) -> None:
+    """Programs without cones: logistic losses, and squares whose residuals rounding keeps."""
+    drawn_model = redrawn(family, seed)
+    assert drawn_model is not None
+    model = drawn_model.build()
+    whole = model.solve(disclose="curvature")
+    cut = model.solve(
+        disclose="curvature", checkpoint=tmp_path / "run", every=1, max_rounds=whole.rounds - 3
+    )
+    assert cut.status == "round_limit"
+    found = dm.resume(tmp_path / "run", model, max_rounds=100)
+    assert (found.status, found.rounds) == (whole.status, whole.rounds)
+    assert found.value == pytest.approx(whole.value, rel=1e-12)
