@@ -231,8 +231,11 @@ Matrices = Dense | Listed | Sparse
 
 def is_sparse(matrices: Sequence[Any]) -> bool:
     """Whether products with the sparse form of these are faster."""
+    entries = sum(int(np.prod(a.shape)) for a in matrices)
+    if 8 * entries < SIZEABLE:
+        return False
     counts = [a.nnz if sp.issparse(a) else np.count_nonzero(a) for a in matrices]
-    return bool(sum(counts) < SPARSE * sum(int(np.prod(a.shape)) for a in matrices))
+    return bool(sum(counts) < SPARSE * entries)
 
 
 def together(matrices: Sequence[Any], shape: tuple[int, int], *, stays: bool = False) -> Matrices:

@@ -54,3 +54,28 @@ def flattened(
         is_edge = is_open & np.isinf(above) & (high <= (1 + EDGE) * low)
         found, is_open = np.where(is_edge, low, found), is_open & ~is_edge
     return found
+
+
+def turned(
+    first: np.ndarray, steady: np.ndarray, bends: np.ndarray, spans: np.ndarray
+) -> np.ndarray:
+    """Lengths in (0, 1] at which slopes that are piecewise linear are zero, (k,).
+
+    Parameters
+    ----------
+    first, steady : ndarray, shape (k,)
+        The slopes at 0, which are negative, and what each rises by along all of its step.
+    bends, spans : ndarray, shapes (k, R) and (2, k, R)
+        What rows add to this, and between which lengths.
+    """
+    each = np.arange(first.size)[:, None]
+    at = np.concatenate(np.minimum(np.maximum(np.sort(spans, axis=0), 0.0), 1.0), axis=1)
+    order = at.argsort(axis=1)
+    ends = np.concatenate([at[each, order], np.ones(each.shape)], axis=1)
+    turns = np.concatenate([bends, -bends], axis=1)[each, order]
+    rates = np.add.accumulate(np.concatenate([steady[:, None], turns], axis=1), axis=1)
+    widths = ends.copy()
+    widths[:, 1:] -= ends[:, :-1]
+    slopes = first[:, None] + np.add.accumulate(rates * widths, axis=1)
+    place = each, (slopes >= 0).argmax(axis=1)[:, None]
+    return (ends[place] - slopes[place] / rates[place])[:, 0]

@@ -278,7 +278,7 @@ class Functions(NamedTuple):
 
     def forces(self, pulled: np.ndarray, stiffness: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The forces at v = ``pulled``, and which rows are at a kink or an edge, (k, R)."""
-        held = np.clip(pulled, self.low, self.high)
+        held = np.minimum(np.maximum(pulled, self.low), self.high)
         inside = (pulled > self.low) & (pulled < self.high)
         for block in self.blocks:
             v = block.grouped(pulled)
@@ -288,6 +288,10 @@ class Functions(NamedTuple):
             is_in = (ratios < 1) == block.is_ball
             inside[:, block.rows] = np.repeat(is_in, block.width, axis=1)
         return held, inside
+
+    def spans(self, pulled: np.ndarray, change: np.ndarray) -> np.ndarray:
+        """Between which multiples of ``change`` rows that are in no block are inside, (2, k, R)."""
+        return (np.array([self.low, self.high]) - pulled) / np.where(change != 0, change, 1.0)
 
     def derivative(
         self, pulled: np.ndarray, stiffness: np.ndarray, inside: np.ndarray

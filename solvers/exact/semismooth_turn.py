@@ -13,7 +13,7 @@ from dald_model.solvers.arrays.indexing import double, selection, times
 from dald_model.solvers.arrays.stack import TermValues
 from dald_model.solvers.arrays.terms import Terms
 from dald_model.solvers.exact.cholesky import FLAT, inverse_roots, variable_scales
-from dald_model.solvers.exact.line_search import FLATTER, flattened
+from dald_model.solvers.exact.line_search import FLATTER, flattened, turned
 from dald_model.solvers.exact.semismooth_state import SOFT, ClientState, is_inside
 from dald_model.values import ROUNDING
 
@@ -346,7 +346,11 @@ class SemismoothTurn:
                 found = start + at * bent + np.vecdot(now, changed)
                 return found + smooth(at) if smooth else found
 
-            lengths[long, 0] = flattened(slope, first[long], last[long])
+            if smooth or functions.blocks:
+                lengths[long, 0] = flattened(slope, first[long], last[long])
+            else:
+                spans = functions.spans(begin, force)
+                lengths[long, 0] = turned(first[long], bent, force * changed, spans)
             if self._smooth and known:
                 there = self._smooth.evaluate(long, self.x[long] + lengths[long] * step[long])
                 for whole, part in zip(known, there, strict=True):
