@@ -29,6 +29,8 @@ from dald_model.compile.form import LINEAR, ConeProgram, cone_height
 
 EXTREME = 1e4
 """Factor between the largest numbers of two rows up to which Clarabel balances them itself."""
+DEPENDENT = 1e-10
+"""Share of the largest singular value of counts of numbers below which one is zero."""
 CLOSE = 1e-4
 """How exactly units are found, relative to the digits of the numbers."""
 
@@ -105,6 +107,23 @@ def balance(cone: ConeProgram, lengths: np.ndarray) -> Balance:
     units[pairs] = np.exp2(exponents[pairs])
     count = stored.nnz
     return Balance(whole, factors[:count], factors[count:] * cone.rhs, units, pairs)
+
+
+def lengths_of_linear(rows: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+    """Those of the variables, (n,), of dense linear rows, (p, n), by the normal equations.
+
+    For few rows and variables, where a sparse system takes far longer to make than to solve.
+    """
+    height, width = rows.shape
+    sizes = np.abs(np.column_stack([rows, rhs]))
+    stands = sizes > 0
+    logarithms = np.log2(np.where(stands, sizes, 1.0))
+    both = np.zeros((height + width, height + width))
+    both[:height, height:] = stands[:, :-1]
+    both += both.T
+    np.fill_diagonal(both, [*stands.sum(axis=1), *stands[:, :-1].sum(axis=0)])
+    right = -np.concatenate([logarithms.sum(axis=1), logarithms[:, :-1].sum(axis=0)])
+    return np.exp2(np.round(np.linalg.lstsq(both, right, DEPENDENT)[0][height:]))
 
 
 def _units_of_cells(

@@ -3,7 +3,7 @@ r"""Coordinates of the clients' shared directions in which the first penalties a
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +17,8 @@ FAR = 10.0
 """Penalties this many times those that coordinates were made with ask for others."""
 SAME = 1e-9
 """Directions seen before and now, and values that went round a cycle, are the same up to this."""
+SMALL = 2**15
+"""Entries up to which a product with a dense matrix takes less time than a call of scipy."""
 TOGETHER = 2**22
 """Bytes of the matrices of a group: they stay in cache, and no round asks the system for memory,
 which takes a third of the time of one with 100,000 clients."""
@@ -60,9 +62,9 @@ class Coordinates:
         N, the number of coordinates.
     weight : ndarray, shape (Q,)
         W.
-    matrix : csr_array, shape (2 Q, N)
+    matrix : csr_array, or ndarray where it is ``SMALL``, shape (2 Q, N)
         All :math:`P_i`, the rows of the tails first.
-    signed : csr_array, shape (Q, N)
+    signed : csr_array or ndarray, shape (Q, N)
         The tails' rows less the heads'; times :math:`\xi` it is :math:`\mathcal C`.
     offset : ndarray, shape (2, Q)
         g.
@@ -97,9 +99,14 @@ class Coordinates:
         self.owner = np.repeat(np.arange(widths.size), widths)
         is_server = np.array([name in compiled.averages for name in compiled])
         self.answers = ~is_server & (widths > 0)
-        self.matrix = sp.csr_array(cells, shape=(live.size, self.size))
-        self.signed = sp.csr_array(self.matrix[: rho.size] - self.matrix[rho.size :])
-        self._transposed = sp.csr_array(self.matrix.T)
+        if live.size * self.size <= SMALL:
+            self.matrix: Any = np.zeros((live.size, self.size))
+            self.matrix[cells[1]] = cells[0]
+            self._transposed: Any = self.matrix.T
+        else:
+            self.matrix = sp.csr_array(cells, shape=(live.size, self.size))
+            self._transposed = sp.csr_array(self.matrix.T)
+        self.signed = self.matrix[: rho.size] - self.matrix[rho.size :]
         # Asked for by all who learn, with the same arrays each
         self._points = self._slopes = (np.zeros(0), np.zeros(0))
         self._places = compiled.columns
@@ -166,6 +173,19 @@ class Coordinates:
             found = self._transposed @ np.concatenate([-estimates[0], estimates[1]])
             self._slopes = estimates, found
         return self._slopes[1]
+
+    def ends(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """How many coordinates each side sees, the last of them, and its entry, (2, Q) each."""
+        if isinstance(self.matrix, np.ndarray):
+            (row, column), height = np.nonzero(self.matrix), len(self.matrix)
+            value = self.matrix[row, column]
+        else:
+            row, column = self.matrix.nonzero()
+            height, value = self.matrix.shape[0], self.matrix.data[self.matrix.data != 0]
+        last, entry = np.zeros(height, dtype=int), np.zeros(height)
+        last[row], entry[row] = column, value
+        counts = np.bincount(row, minlength=height)
+        return counts.reshape(2, -1), last.reshape(2, -1), entry.reshape(2, -1)
 
     def sums(self, along: np.ndarray) -> np.ndarray:
         """The sum (n,) over each client's coordinates of something along all of them (N,)."""

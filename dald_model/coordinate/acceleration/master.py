@@ -11,12 +11,13 @@ is the coordination step of ALADIN (Houska, Frasch and Diehl 2016), with any :ma
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg as spla
+from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 from scipy.sparse.linalg import splu
 
@@ -60,32 +61,28 @@ class AgreedPoints:
     """
 
     def __init__(self, coordinates: Coordinates) -> None:
-        signed = sp.csr_array(coordinates.signed)
         gap = coordinates.offset[1] - coordinates.offset[0]
-        ends = np.diff(coordinates.matrix.indptr).reshape(2, -1)
-        # Zeros that a side has, and one coordinate at both ends, leave fewer in the difference
-        is_tie = (ends == 1).all(axis=0) & (np.diff(signed.indptr) == 2)
-        chosen = sp.csr_array(signed[is_tie])
-        (one, two), (first, second) = (
-            part.reshape(-1, 2).T for part in (chosen.indices, chosen.data)
-        )
-        ties = _Ties(one, two, first, second, gap[is_tie])
-        size = coordinates.size
-        links = sp.csr_array((np.ones(one.size), (one, two)), shape=(size, size))
+        counts, (one, two), (first, second) = coordinates.ends()
+        is_tie = (counts == 1).all(axis=0) & (one != two)
+        chosen = (each[is_tie] for each in (one, two, first, -second, gap))
+        ties, size = _Ties(*chosen), coordinates.size
+        links = sp.csr_array((np.ones(ties.one.size), (ties.one, ties.two)), shape=(size, size))
         self.count, self.classes = connected_components(links, directed=False)
-        self.factor, self.constant = _along(ties, links, self.classes)
-        left = ~is_tie & (ends.sum(axis=0) > 0)
+        self.factor, self.constant = _along(ties, self.classes)
+        left = ~is_tie & (counts.sum(axis=0) > 0)
         left[np.flatnonzero(is_tie)[self._at_odds(ties)]] = True
-        spread = sp.csr_array(
-            (self.factor, (np.arange(size), self.classes)), shape=(size, self.count)
-        )
-        rows = sp.csr_array(signed[left])
-        found = sp.csr_array(rows @ spread)
-        # Sides have the user's units, which a ridge beside the rows must not see
-        lengths = spla.norm(found, axis=1)
-        each = 1 / np.where(lengths > 0, lengths, 1.0)
-        self.rows = sp.csc_array(found * each[:, None])
-        self.rhs = each * (gap[left] - rows @ self.constant)
+        self.rows, self.rhs = sp.csc_array((0, self.count)), np.zeros(0)
+        if left.any():
+            spread = sp.csr_array(
+                (self.factor, (np.arange(size), self.classes)), shape=(size, self.count)
+            )
+            rows = sp.csr_array(coordinates.signed[left])
+            found = sp.csr_array(rows @ spread)
+            # Sides have the user's units, which a ridge beside the rows must not see
+            lengths = spla.norm(found, axis=1)
+            each = 1 / np.where(lengths > 0, lengths, 1.0)
+            self.rows = sp.csc_array(found * each[:, None])
+            self.rhs = each * (gap[left] - rows @ self.constant)
         self.weight = self.gather(self.factor)
 
     def _at_odds(self, ties: _Ties) -> np.ndarray:
@@ -112,13 +109,13 @@ class AgreedPoints:
         return np.bincount(self.classes, self.factor * slopes, minlength=self.count)
 
 
-def _along(ties: _Ties, links: sp.csr_array, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _along(ties: _Ties, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Factor and constant of every coordinate, along a spanning tree of each class."""
     size = classes.size
     # One search for all: from a root above the first coordinate of each class
     firsts = np.unique(classes, return_index=True)[1]
-    top = sp.csr_array((np.ones(firsts.size), firsts, [0, firsts.size]), shape=(1, size))
-    whole = sp.block_array([[links, top.T], [top, None]], format="csr")
+    ends = np.append(ties.one, firsts), np.append(ties.two, np.full(firsts.size, size))
+    whole = sp.csr_array((np.ones(ends[0].size), ends), shape=(size + 1, size + 1))
     before = breadth_first_order(whole, size, directed=False)[1][:size]
     mine = np.arange(size)
     parent = np.where(before == size, mine, before)
@@ -205,7 +202,7 @@ class Master:
                     pieces.append(((classes * (size + 1)).reshape(-1), own.reshape(-1)))
                 continue
             if is_dense and (classes == classes[0]).all():
-                both = np.einsum("ni,nij,nj->ij", factor, matrices, factor, optimize=True)
+                both = (factor[:, :, None] * matrices * factor[:, None, :]).sum(axis=0)
                 np.add.at(total, (classes[0][:, None], classes[0][None, :]), both)
                 continue
             blocks = factor[:, :, None] * matrices * factor[:, None, :]
@@ -219,14 +216,18 @@ class Master:
         return sp.csc_array((values, np.divmod(cells, size)), shape=(size, size))
 
     @cached_property
-    def _transposed(self) -> sp.csr_array:
+    def _transposed(self) -> np.ndarray | sp.csr_array:
         r""":math:`E^\top`."""
-        return sp.csr_array(self.coordinates.signed.T)
+        across = self.coordinates.signed.T
+        return across if isinstance(across, np.ndarray) else sp.csr_array(across)
 
     @cached_property
     def _prices(self) -> Callable[[np.ndarray], np.ndarray]:
         r"""The inverse of :math:`E W E^\top`, E having a row for each coordinate."""
         signed, weight = self.coordinates.signed, self.coordinates.weight
+        if isinstance(signed, np.ndarray):
+            dense = (signed.T * weight) @ signed + RIDGE * np.eye(self.coordinates.size)
+            return partial(cho_solve, cho_factor(dense), check_finite=False)
         weighted = sp.csr_array(sp.diags_array(weight) @ signed)
         matrix = sp.csc_array(signed.T @ weighted + RIDGE * sp.eye_array(self.coordinates.size))
         return _inverse(matrix)

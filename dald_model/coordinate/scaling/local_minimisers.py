@@ -45,7 +45,7 @@ from dald_model.declare.remote import RemoteClient
 from dald_model.engines.batches import Batch
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.solvers.base import FOUND, Turn
-from dald_model.solvers.exact.balance import balance
+from dald_model.solvers.exact.balance import balance, lengths_of_linear
 
 WEAK = 1e-4
 """Weight of the proximal term beside a curvature of one: it moves a minimiser by a ten-thousandth
@@ -58,6 +58,8 @@ ACCURACY = 1e-8
 NOISE = 1e-4
 """Moves below this share of a client's lengths are what a solve to ``ACCURACY`` leaves of zero:
 beside a curvature that is 1e-4 of the largest it has the root of that."""
+FEW = 64
+"""Rows and variables up to which a dense system takes less time than scipy's for a sparse one."""
 MET = 1e-7
 """A row of which less than this share is left at a point holds it: what is left is rounding."""
 SETTLED = 0.1
@@ -454,16 +456,25 @@ def told_by_rows(
     """
     if sub.form is None:
         return 1.0, np.ones(sub.size)
-    cone = sub.form.cone
-    whole = np.zeros(cone.linear.size)
+    form = sub.form
+    is_linear = form.complete and not (form.terms or form.extra)
+    if is_linear and sum(form.heights) + sub.size <= FEW:
+        rows, rhs = map(np.concatenate, zip(form.equalities, form.inequalities, strict=True))
+        linear = form.quadratic.linear
+    else:
+        rows, rhs, linear = form.cone.rows, form.cone.rhs, form.cone.linear
+    whole = np.zeros(linear.size)
     whole[: sub.size] = np.nan_to_num(around)
-    left, terms = cone.rhs - cone.rows @ whole, np.abs(cone.rhs) + abs(cone.rows) @ np.abs(whole)
+    left, terms = rhs - rows @ whole, np.abs(rhs) + abs(rows) @ np.abs(whole)
     least = np.maximum(MET * terms, NOISE * np.abs(left).max(initial=0.0))
-    cone = cone._replace(rhs=np.where(np.abs(left) <= least, 0.0, left))
-    lengths = balance(cone, np.full(cone.linear.size, np.nan)).lengths
-    if not cone.rhs.any():  # rows tell nothing but ratios
+    rhs = np.where(np.abs(left) <= least, 0.0, left)
+    if isinstance(rows, np.ndarray):
+        lengths = lengths_of_linear(rows, rhs)
+    else:
+        lengths = balance(form.cone._replace(rhs=rhs), np.full(linear.size, np.nan)).lengths
+    if not rhs.any():  # rows tell nothing but ratios
         lengths *= np.abs(whole).max() / lengths[: sub.size].max() or 1.0
-    own, costs = lengths[: sub.size], np.abs(cone.linear) * lengths
+    own, costs = lengths[: sub.size], np.abs(linear) * lengths
     energy = max(costs.max(initial=0.0), (bends * own**2).max(initial=0.0))
     return float(energy) or 1.0, own
 
