@@ -14,7 +14,10 @@ from dald_model.compile.lowering import Lowering
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.client import Client
 from dald_model.declare.consensus import ConsensusEquality, Edge
-from dald_model.solvers.prox.closed_form_reader import HOLDING, RowCounts
+from dald_model.solvers.prox.closed_form_reader import single_entries
+
+HOLDING = 1e-9
+"""A row whose slack is below this share of its numbers may have a multiplier."""
 
 
 class NonsmoothPart(NamedTuple):
@@ -88,37 +91,23 @@ def multipliers(
         E^\top \nu + A^\top \lambda + \sum_b \eta_b \nabla \|u_b\| + g = f, \qquad
         \lambda, \eta \ge 0, \quad g \in \partial \pi(x)
 
-    for a closed form: rows with several variables are fitted where nothing else may hold a
-    variable, then the bounds take what is left.
+    for a closed form, of which each row has one variable: the bounds take what terms leave.
     """
     left = force.astype(float)
     band, balls = _terms(form, point, left)
-    equal, below = RowCounts.of(form.equalities.matrix), RowCounts.of(form.inequalities.matrix)
+    left -= np.clip(left, -band, band)
     E, A = form.equalities, form.inequalities
     slack = A.rhs - A.matrix @ point
     is_held = slack <= HOLDING * (1 + np.abs(A.rhs) + np.abs(A.matrix) @ np.abs(point))
     nu, lam = np.zeros(E.rhs.size), np.zeros(A.rhs.size)
-    bounds = below.single[is_held[below.single]]
-    columns = below.columns[is_held[below.single]]
-    is_free = band == 0
-    is_free[columns] = is_free[equal.columns] = False
-    several = below.several[is_held[below.several]]
-    wide = np.concatenate([E.matrix[equal.several], A.matrix[several]])
-    if wide.size and is_free.any():
-        fitted = np.linalg.lstsq(wide[:, is_free].T, left[is_free])[0]
-        nu[equal.several] = fitted[: equal.several.size]
-        lam[several] = np.maximum(fitted[equal.several.size :], 0.0)
-    left -= E.matrix.T @ nu + A.matrix.T @ lam
-    left -= np.clip(left, -band, band)
-    for rows, at, factors, found in (
-        (equal.single, equal.columns, equal.factors, nu),
-        (bounds, columns, A.matrix[bounds, columns], lam),
+    for matrix, rows, found, least in (
+        (E.matrix, np.arange(nu.size), nu, -np.inf),
+        (A.matrix, np.flatnonzero(is_held), lam, 0.0),
     ):
-        for row, column, factor in zip(rows.tolist(), at.tolist(), factors.tolist(), strict=True):
-            share = left[column] / factor
-            share = share if found is nu else max(share, 0.0)
-            found[row] = share
-            left[column] -= share * factor
+        columns, factors = single_entries(matrix[rows])
+        for row, column, factor in zip(rows.tolist(), columns.tolist(), factors, strict=True):
+            found[row] = max(left[column] / factor, least)
+            left[column] -= found[row] * factor
     return nu, lam, balls
 
 

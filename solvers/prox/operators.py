@@ -4,7 +4,7 @@ r"""Proximal operators of what has no gradient in the clients' objectives, and o
     \operatorname{prox}_{\alpha \pi}(v) = \arg\min_x \; \pi(x) + \tfrac{1}{2 \alpha} \|x - v\|_2^2
 
 where :math:`\pi` holds the absolute values, norms, balls and rows of a form. Where every variable
-is in one of these alone there is a closed form, see
+is in one of these alone, and rows are bounds, there is a closed form, see
 :mod:`dald_model.solvers.prox.closed_form_reader`; the rest is solved by the solvers of clients.
 """
 
@@ -20,13 +20,7 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.arrays.indexing import SelectionCache, ranges
 from dald_model.solvers.base import FOUND, NOTHING, Answers, Encoding, Multipliers, Session, Turn
 from dald_model.solvers.exact.conic import PROVEN
-from dald_model.solvers.prox.closed_form_reader import (
-    Elements,
-    RowCounts,
-    Set,
-    closed_form,
-    sets_of,
-)
+from dald_model.solvers.prox.closed_form_reader import Elements, Set, closed_form, sets_of
 from dald_model.solvers.prox.nonsmooth import multipliers, nonsmooth_part
 from dald_model.solvers.registry import Choice, alike
 from dald_model.values import flat
@@ -69,8 +63,7 @@ class Prox:
         self._starts = np.cumsum(self._sizes) - self._sizes
         lowering = Lowering()
         self._nonsmooth = [nonsmooth_part(sub, lowering) for sub in subproblems]
-        known: dict[int, RowCounts] = {}
-        forms = [closed_form(one.form, known) if one.form else None for one in self._nonsmooth]
+        forms = [closed_form(one.form) if one.form else None for one in self._nonsmooth]
         self._closed = {at: found for at, found in enumerate(forms) if found is not None}
         others = [at for at, found in enumerate(forms) if found is None]
         takers = solved([self._nonsmooth[at].part for at in others])
@@ -90,9 +83,6 @@ class Prox:
         for one in chosen.sets:
             found[one.columns] = one.prox(points[one.columns], alpha, *one.arrays)
         messages: dict[int, tuple[str, str]] = {}
-        for i, said in chosen.impossible.items():
-            messages[i] = "infeasible", said
-            found[chosen.parts[i]] = np.nan
         answers: dict[int, ProxAnswer] = {}
         for together, places, members in chosen.others:
             given = [points[chosen.parts[i]] for i in places]
@@ -107,11 +97,11 @@ class Prox:
                     messages[i] = one.status, one.said
 
         def held(i: int) -> tuple[Encoding, np.ndarray]:
-            if i in answers:
-                return Encoding.VALUES, answers[i].duals()
             part, own = chosen.parts[i], self._nonsmooth[which[i]]
             if not own.sub.is_constrained:
                 return Encoding.ROWS, NOTHING
+            if i in answers:
+                return Encoding.VALUES, answers[i].duals()
             force = (points[part] - found[part]) / alpha
             if own.sub.form and own.sub.form.complete:
                 return Encoding.FORCE, force
@@ -134,21 +124,17 @@ class Prox:
         if columns[-1] - columns[0] + 1 == columns.size and (np.diff(which) == 1).all():
             columns = slice(int(columns[0]), int(columns[-1]) + 1)
         others: dict[int, tuple[Solved, list[int], list[int]]] = {}
-        impossible = {}
         for i, at in enumerate(which.tolist()):
             if at in self._others:
                 _, together, member = self._others[at]
                 entry = others.setdefault(id(together), (together, [], []))
                 entry[1].append(i)
                 entry[2].append(member)
-            elif self._closed[at].impossible:
-                impossible[i] = self._closed[at].impossible
         sets = [one.take(is_in, shifts) for one in self._sets]
         return _Chosen(
             self._elements.take(columns),
             [one for one in sets if one.columns.size],
             list(others.values()),
-            impossible,
             [slice(int(at), int(at + size)) for at, size in zip(starts, sizes, strict=True)],
         )
 
@@ -159,7 +145,6 @@ class _Chosen(NamedTuple):
     elements: Elements
     sets: list[Set]
     others: list[tuple[Solved, list[int], list[int]]]
-    impossible: dict[int, str]
     parts: list[slice]
 
 

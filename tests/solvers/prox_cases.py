@@ -22,7 +22,8 @@ TIGHT = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-13)
 NEAR, BETTER, BETTER_OF_CONES = 1e-4, 1e-11, 1e-9
 
 
-EXACT = 1e-12
+EXACT, ASKED = 1e-12, 1e-10
+"""Errors of closed forms, and what solvers are asked for."""
 
 
 TOTALS, CENTRE = np.split(np.random.default_rng(7).normal(size=(3, M)), [2])
@@ -147,43 +148,43 @@ FORMULAS: dict[str, tuple[Any, list[Any], str, Callable[[np.ndarray, float], np.
     "simplex": (
         ZERO,
         [X >= 0, cp.sum(X) == 2],
-        "projection on a simplex",
+        "active_set",
         lambda v, a: on_simplex(v, 2),
     ),
     "simplex within bounds that say nothing": (
         ZERO,
         [X >= 0, X <= 1, -3 * cp.sum(X) == -3],
-        "projection on a simplex",
+        "active_set",
         lambda v, a: on_simplex(v, 1),
     ),
     "simplex from lower bounds": (
         ZERO,
         [X >= -1, cp.sum(X) == 1],
-        "projection on a simplex",
+        "active_set",
         lambda v, a: on_simplex(v + 1, 1 + M) - 1,
     ),
     "full simplex": (
         ZERO,
         [X >= 0, cp.sum(X) <= 2],
-        "projection on a simplex",
+        "active_set",
         lambda v, a: np.maximum(v, 0) if np.maximum(v, 0).sum() <= 2 else on_simplex(v, 2),
     ),
     "two simplices and an absolute value": (
         cp.abs(X[5]),
         [X[:5] >= 0, cp.sum(X[:3]) == 1, cp.sum(X[3:5]) == 2],
-        "soft threshold, projection on a simplex",
+        "semismooth",
         lambda v, a: np.r_[on_simplex(v[:3], 1), on_simplex(v[3:5], 2), soft(v[5:], a)],
     ),
     "planes": (
         ZERO,
         [TOTALS @ X == [1, 2]],
-        "projection on an affine set",
+        "factor",
         lambda v, a: v - TOTALS.T @ np.linalg.solve(TOTALS @ TOTALS.T, TOTALS @ v - [1, 2]),
     ),
     "dependent planes and a box": (
         ZERO,
         [X[0] + X[1] == 1, 2 * X[0] + 2 * X[1] == 2, X[2:] >= 0],
-        "projection on an affine set, projection on a box",
+        "active_set",
         lambda v, a: np.r_[v[:2] - (v[0] + v[1] - 1) / 2, np.maximum(v[2:], 0)],
     ),
 }

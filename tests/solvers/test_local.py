@@ -177,7 +177,7 @@ def test_a_client_without_a_point_is_infeasible(rng: np.random.Generator):
         .minimise(make_turn(known, np.zeros(1, int), rng)[0], 1e-6)
     )
     assert list(answers.statuses) == ["infeasible"]
-    assert answers.messages == {0: "its bounds leave no value for a variable"}
+    assert answers.messages == {0: "CLARABEL: PrimalInfeasible"}
     assert np.isnan(answers.points).all()
 
 

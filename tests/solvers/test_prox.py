@@ -19,10 +19,11 @@ from dald_model._cvxpy import Equality
 from dald_model.compile.lowered import Lowered
 from dald_model.compile.lowering import Lowering
 from dald_model.errors import DeclarationError, OptionError
-from dald_model.solvers import Prox
+from dald_model.solvers import NAMED, Prox
 from dald_model.solvers.prox import prox
 from tests.duals import held
 from tests.solvers.prox_cases import (
+    ASKED,
     BETTER,
     BETTER_OF_CONES,
     EXACT,
@@ -35,7 +36,6 @@ from tests.solvers.prox_cases import (
     check,
     make_sub,
     minimise,
-    on_simplex,
     soft,
 )
 
@@ -51,12 +51,13 @@ def test_a_closed_form_is_the_formula(rng: np.random.Generator, name: str, alpha
     cost, rules, text, formula = FORMULAS[name]
     operator = Prox([make_sub(cost, rules)])
     assert operator.explain == [text]
+    near = ASKED if text in NAMED else EXACT
     for size in (0.1, 1.0, 30.0):
         v = size * rng.normal(size=M)
         found = operator(np.zeros(1, int), v, alpha)
         assert not found.messages
-        assert found.points == pytest.approx(formula(v, alpha), abs=EXACT * max(1, size))
-        assert prox(cost, v, alpha, rules) == pytest.approx(found.points, abs=1e-11 * max(1, size))
+        assert found.points == pytest.approx(formula(v, alpha), abs=near * max(1, size))
+        assert prox(cost, v, alpha, rules) == pytest.approx(found.points, abs=10 * near)
 
 
 @pytest.mark.parametrize("name", SOLVED)
@@ -131,24 +132,27 @@ def test_dual_values_prove_that_the_point_minimises(rng: np.random.Generator, na
     assert minimise(lagrangian) == pytest.approx(at_point, abs=1e-6)
 
 
-def test_a_client_without_a_point_says_why():
+def test_a_client_without_a_point_says_so():
     impossible = [
-        ([X >= 1, X <= 0], "its bounds leave no value for a variable"),
-        ([X >= 0, cp.sum(X) == -1], "the sum of some variables is less than that of their lower"),
-        ([cp.sum(X) == 1, cp.sum(X) == 2], "its equalities contradict each other"),
+        [X >= 1, X <= 0],
+        [X >= 0, cp.sum(X) == -1],
+        [cp.sum(X) == 1, cp.sum(X) == 2],
+        [X >= 0, TOTALS[0] @ X <= 1, -TOTALS[0] @ X <= -2],
     ]
-    subs = [make_sub(ZERO, rules) for rules, _ in impossible]
-    subs += [make_sub(ZERO), make_sub(ZERO, [X >= 0, TOTALS[0] @ X <= 1, -TOTALS[0] @ X <= -2])]
+    subs = [make_sub(ZERO), *(make_sub(ZERO, rules) for rules in impossible)]
     found = Prox(subs)(np.arange(5), np.ones(5 * M), 1.0)
-    assert list(found.messages) == [0, 1, 2, 4]
-    for i, (_, said) in enumerate(impossible):
-        status, message = found.messages[i]
-        assert status == "infeasible"
-        assert message.startswith(said)
-    assert found.messages[4][0] == "infeasible"
+    assert {at: status for at, (status, _) in found.messages.items()} == dict.fromkeys(
+        range(1, 5), "infeasible"
+    )
     table = found.points.reshape(5, M)
-    assert np.isnan(table[[0, 1, 2, 4]]).all()
-    assert (table[3] == 1).all()
+    assert np.isnan(table[1:]).all()
+    assert (table[0] == 1).all()
+
+
+def test_kinks_that_mix_variables_hold_no_constraint():
+    """The multipliers that a solver told of them are none of the client's."""
+    landed = Prox([make_sub(cp.tv(X))])(np.zeros(1, int), np.arange(M) ** 2.0, 0.5)
+    assert landed.multipliers().lengths.tolist() == [0]
 
 
 def test_constraints_alone_of_an_objective_that_cvxpy_alone_knows(rng: np.random.Generator):
@@ -209,18 +213,6 @@ def test_an_operator_is_firmly_nonexpansive(name: str, v: np.ndarray, u: np.ndar
     operator = prox_of(name)
     p, q = (operator(np.zeros(1, int), one, alpha).points for one in (v, u))
     assert (p - q) @ (p - q) <= (p - q) @ (v - u) + 1e-9
-
-
-@pytest.mark.slow
-@settings(max_examples=60, deadline=None)
-@given(v=vectors, total=st.floats(0, 20), far=st.sampled_from([0.0, 1e8]))
-def test_a_simplex_holds_its_points(v: np.ndarray, total: float, far: float):
-    x = cp.Variable(M)
-    found = prox(0, v + far, constraints=[x >= 0, cp.sum(x) == total])
-    assert found.min() >= 0
-    assert found.sum() == pytest.approx(total, abs=1e-6 if far else 1e-11)
-    if not far:
-        assert found == pytest.approx(on_simplex(v, total), abs=1e-9)
 
 
 def test_prox_of_smooth_parts_and_of_what_only_cones_describe(rng: np.random.Generator):
@@ -314,8 +306,8 @@ def test_prox_keeps_shapes_and_values_and_thresholds_singular_values(rng: np.ran
         (
             lambda x, y: (cp.norm1(x), np.zeros(2), 1.0, [x >= 1, x <= 0]),
             DeclarationError,
-            "prox: no point was found for norm1(x) with 2 constraints (infeasible: its bounds "
-            "leave no value for a variable); expected constraints that some point of the "
+            "prox: no point was found for norm1(x) with 2 constraints (infeasible: CLARABEL: "
+            "PrimalInfeasible); expected constraints that some point of the "
             "expression's domain meets",
         ),
         (
