@@ -42,14 +42,17 @@ def network_plot(
 ) -> Figure:
     """A hierarchical network level by level, the first to be solved at the bottom.
 
-    A row whose names need too much room has them upright; an arrow past a level bends outwards. Of
-    very many nodes each level is one box, and one for its servers and for its couplings.
+    Levels are in the order of declaration. A row whose names need too much room has them upright;
+    an arrow past a level bends outwards. Of very many nodes each level is one box, and one for its
+    servers and for its couplings.
     """
     patches = optional("matplotlib.patches", "plot", "draw")
 
     if len(network) > MOST_DOTS and len(network.levels) <= MOST_ROWS:
         network, servers, couplings = _by_level(network, servers, couplings)
-    rows, names = _untangled(network), _names(network)
+    declared = {name: at for at, name in enumerate(network)}
+    rows = [sorted(level, key=declared.__getitem__) for level in network.levels]
+    names = _names(network)
     boxes = {name: box for row in rows for name, box in _boxes(row, names).items()}
     places = _stacked(rows, boxes, GAP if names else 0.02)
     heights = {f"level {at}": places[row[0]][1] for at, row in enumerate(rows, start=1)}
@@ -94,12 +97,8 @@ def graph_plot(
         layout = nx.shell_layout(graph, [middle, [name for name in graph if name not in middle]])
     elif names:
         layout = nx.kamada_kawai_layout(graph)
-    elif nx.is_tree(graph):
-        layout = _rings(graph)
     else:  # for which Kamada and Kawai take seconds; what begins unfolded stays so
-        often = 10 if len(graph) > 200 else 50
-        unfolded = nx.spectral_layout(graph)
-        layout = nx.spring_layout(graph, pos=unfolded, iterations=often, seed=0)
+        layout = nx.spring_layout(graph, pos=nx.spectral_layout(graph), iterations=10, seed=0)
     points = np.array([layout[n] for n in graph])
     if names:
         points = _apart(points, np.array([boxes[n] for n in graph]))
@@ -118,24 +117,6 @@ def graph_plot(
     if green:
         nx.draw_networkx_edges(graph, places, green, ax=axis, edge_color=GREEN, width=2 * width)
     return figure
-
-
-def _rings(tree: nx.Graph) -> dict[Hashable, np.ndarray]:
-    """A tree in rings round its middle, in which each branch has room for its leaves."""
-    middle = nx.center(tree)[0]
-    down = nx.bfs_tree(tree, middle)
-    depth = nx.single_source_shortest_path_length(down, middle)
-    leaves, first = dict.fromkeys(down, 1), {middle: 0.0}
-    order = list(nx.topological_sort(down))
-    for name in reversed(order):
-        leaves[name] = sum(leaves[child] for child in down[name]) or 1
-    for name in order:
-        at = first[name]
-        for child in down[name]:
-            first[child], at = at, at + leaves[child]
-    turn = 2 * np.pi / leaves[middle]
-    angle = {name: turn * (first[name] + leaves[name] / 2) for name in down}
-    return {n: depth[n] * np.array([np.cos(angle[n]), np.sin(angle[n])]) for n in down}
 
 
 def _with_edges(
@@ -212,23 +193,6 @@ def _length(words: str) -> float:
     return drawn.get_extents().width / 72
 
 
-def _untangled(network: HierarchicalNetwork, sweeps: int = 8) -> Levels:
-    """The levels, ordered so that few edges cross, and none of a tree with one root.
-
-    Going up, each by the mean place of those below; going down, by that of those above.
-    """
-    declared = {name: at for at, name in enumerate(network)}
-    rows = [sorted(level, key=declared.__getitem__) for level in network.levels]
-    where = {name: (at + 0.5) / len(row) for row in rows for at, name in enumerate(row)}
-    up = [(row, network.pred) for row in rows[1:]]
-    down = [(row, network.succ) for row in rows[-2::-1]]
-    for row, near in sweeps * (up + down):
-        mean = {name: np.mean([where[n] for n in near[name]] or [where[name]]) for name in row}
-        row.sort(key=mean.__getitem__)
-        where |= {name: (at + 0.5) / len(row) for at, name in enumerate(row)}
-    return rows
-
-
 def _stacked(rows: Levels, boxes: Points, gap: float) -> dict[Hashable, np.ndarray]:
     """Rows above each other, all of one width: a parent stands over the middle of its children."""
     full = max(len(row) * (boxes[row[0]][0] + gap) for row in rows)
@@ -243,21 +207,12 @@ def _stacked(rows: Levels, boxes: Points, gap: float) -> dict[Hashable, np.ndarr
 
 
 def _apart(points: np.ndarray, boxes: np.ndarray) -> np.ndarray:
-    """Scale a layout, both of shape (n, 2), until boxes do not overlap; then push those that do."""
+    """Scale a layout, both of shape (n, 2), until boxes do not overlap or it is ``WIDEST``."""
     need = (boxes[:, None] + boxes) / 2 + 2 * GAP
     first, second = np.triu_indices(len(points), 1)
     with np.errstate(divide="ignore"):
         scale = (need / np.abs(points[:, None] - points))[first, second].min(axis=1).max()
-    points = points * min(scale, WIDEST / np.ptp(points, axis=0).max())
-    for _ in range(200):  # the pushes of a round may make new overlaps
-        step = points[second] - points[first]
-        lacks = (need - GAP)[first, second] - np.abs(step)
-        close = np.flatnonzero((lacks > 1e-9).all(axis=1))
-        axis = lacks[close].argmin(axis=1)
-        push = np.where(step[close, axis] < 0, -0.5, 0.5) * lacks[close, axis]
-        np.add.at(points, (second[close], axis), push)
-        np.add.at(points, (first[close], axis), -push)
-    return points
+    return points * min(scale, WIDEST / np.ptp(points, axis=0).max())
 
 
 def _drawing(
