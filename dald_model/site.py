@@ -31,10 +31,6 @@ from dald_model.validate import check_whole
 
 Arrays = dict[str, np.ndarray]
 
-LONGEST = 2**28
-"""The most bytes of a message that is read from a socket, 256 MiB: a round of four million entries
-takes that much."""
-
 
 class Site:
     r"""A client that is declared where its data are, and answers a coordinator's messages there.
@@ -161,7 +157,9 @@ class Site:
             while True:
                 try:
                     with listener.accept() as caller:
-                        caller.send_bytes(self.handle(caller.recv_bytes(LONGEST)))
+                        # The most bytes of a message that is read from a socket, 256 MiB: a round
+                        # of four million entries takes that much.
+                        caller.send_bytes(self.handle(caller.recv_bytes(2**28)))
                 # The caller is gone, its message is too long, or it has not the key
                 except (EOFError, OSError, AuthenticationError):
                     continue

@@ -55,8 +55,6 @@ PRICED = 1e-4
 TOGETHER = 1e-9
 """Share of x that copies of an exact method may differ by: 1e-4 of a length up to 1e5 lengths from
 the origin."""
-BLURRED = 3e-6
-"""Share of S that a cone solver leaves of the least value of a client, at worst."""
 SIGHT = 1e-3
 """Share of the larger of two values beyond which a reader sees that they differ."""
 ZERO = 1e-9
@@ -292,7 +290,8 @@ class Judge:
         for name, one in found.of_clients.items():
             wrong = max(one, 0.0) / shares[name]
             if (client := self._parts.cones.get(name)) and client.is_blurred:
-                wrong = max(wrong - BLURRED * scale / SHORT, 0.0)
+                # Share of S that a cone solver leaves of the least value of a client, at worst
+                wrong = max(wrong - 3e-6 * scale / SHORT, 0.0)
             if wrong <= worst.measured * scale / own.size:  # which they are worth at least
                 continue
             worth = self.worth_of(name)

@@ -33,10 +33,6 @@ CONES = {
 """Our word for a cone -> Clarabel's type."""
 KEPT = 64
 """How many canonical forms a template keeps, and how many instantiators a lowering."""
-INVERTED = 512
-"""Rows up to which it pays to know how dual values depend on their multipliers."""
-OFTEN = 3
-"""Sets of numbers from which on it pays to know how the form depends on them."""
 ONE = 2
 """The same of a single number: to know it takes no more than the form of another."""
 
@@ -116,7 +112,8 @@ class Template:
         if self._base is None or not self.parameters:
             return None
         first, problem, structure = self._base
-        often = ONE if joined(first).size == 1 else OFTEN
+        # Sets of numbers from which on it pays to know how the form depends on them
+        often = ONE if joined(first).size == 1 else 3
         if self._asked < often:
             return None
         if self._asked == often:
@@ -161,7 +158,8 @@ class Template:
         full[rows] = multipliers
         self._inverted += 1
         is_early = not self.height or self._inverted <= self.height
-        if is_early or self.height > INVERTED or not np.isfinite(full).all():
+        # Rows up to which it pays to know how dual values depend on their multipliers
+        if is_early or self.height > 512 or not np.isfinite(full).all():
             return self.inverted(full)
         if self._picks is None:  # they are linear in the rows' multipliers
             each = [self.inverted(unit) for unit in np.eye(self.height)]

@@ -31,8 +31,6 @@ from dald_model.solvers.registry import NUMERICAL, AtSite
 
 MEMORYLESS = ("average", "factor")
 """Solvers whose answers do not depend on earlier ones, down to the last bit."""
-COPIED = 4
-"""How many times over the stages that are kept ready may hold the clients."""
 
 
 class SolverLayer:
@@ -191,7 +189,8 @@ class SolverLayer:
         return self._batches(tuple(stage))
 
     def _forgotten(self) -> SelectionCache[tuple[Hashable, ...], list[Batch]]:
-        return SelectionCache(self._parted, len(self.compiled), COPIED)
+        # How many times over the stages that are kept ready may hold the clients
+        return SelectionCache(self._parted, len(self.compiled), 4)
 
     def _parted(self, stage: tuple[Hashable, ...]) -> list[Batch]:
         parted: dict[int, list[Hashable]] = {}

@@ -19,8 +19,6 @@ Read = TypeVar("Read")
 
 NEVER = -1
 """A life that no host has."""
-NAMED_IN_FULL = 80
-"""The most letters of names of clients in a message."""
 
 
 class Pending(NamedTuple):
@@ -189,4 +187,5 @@ class Failover:
         )
 
     def _who(self) -> str:
-        return shortened(", ".join(map(repr, self._names())), NAMED_IN_FULL)
+        # The most letters of names of clients in a message
+        return shortened(", ".join(map(repr, self._names())), 80)

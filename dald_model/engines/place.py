@@ -20,9 +20,6 @@ from dald_model.engines.wire import NUMBERS, Expected, Message, encode
 from dald_model.errors import LostError
 from dald_model.solvers.base import NOTHING, Answers, Encoding, Multipliers, Turn
 
-FINEST = 1e-10
-"""The accuracy of answers that are asked for again, for the multipliers that go with them."""
-
 
 class RemoteSession:
     """Session of clients that are solved at a host, see :class:`dald_model.solvers.base.Session`.
@@ -166,7 +163,9 @@ class Place(Failover):
         """
 
         def again() -> Sent:
-            return self._send(self._kept, FINEST)
+            # The accuracy of answers that are asked for again, for the multipliers that go with
+            # them
+            return self._send(self._kept, 1e-10)
 
         def send() -> Sent:
             self._notice()

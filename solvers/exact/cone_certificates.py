@@ -35,17 +35,6 @@ TIGHT = 1e-6
 """How far a direction may leave the cones, relative to the rows and its length; and the share of
 its terms that their sum is at least, as less may be rounding."""
 
-BEYOND = 4.0
-"""How many times as far as the rows ask."""
-CARRIED = 1e-3
-"""Share of the fall that a row has part in on which a proof rests."""
-MARGIN = 1e2
-"""How many times farther than the worst of its rows says a direction may be from the cones."""
-NOTHING_LEFT = 1e-15
-"""Of its terms: a sum that is less is zero for doubles, however far points may be."""
-BALANCES = 10
-"""How often rows and columns are divided by the roots of their largest entries."""
-
 
 def infeasibility(cone: ConeProgram, multipliers: Any = None) -> np.ndarray | None:
     """Multipliers which prove that no point is feasible: a solver's, or those of linear rows.
@@ -67,9 +56,11 @@ def is_infeasible(cone: ConeProgram, multipliers: Any) -> bool:
     is_negative = fall < -TIGHT * (np.abs(cone.rhs) @ np.abs(z))
     if not is_negative:
         return False
-    reach = np.maximum(REACH, BEYOND * _asked(cone, z, -fall))
+    # How many times as far as the rows ask
+    reach = np.maximum(REACH, 4.0 * _asked(cone, z, -fall))
     left, sizes = np.abs(cone.rows.T @ z), abs(cone.rows).T @ np.abs(z)
-    return bool(reach @ np.where(left > NOTHING_LEFT * sizes, left, 0.0) <= -fall)
+    # Of its terms: a sum that is less is zero for doubles, however far points may be.
+    return bool(reach @ np.where(left > 1e-15 * sizes, left, 0.0) <= -fall)
 
 
 def _of_linear_rows(cone: ConeProgram) -> tuple[ConeProgram, np.ndarray]:
@@ -85,7 +76,8 @@ def _of_linear_rows(cone: ConeProgram) -> tuple[ConeProgram, np.ndarray]:
     if not linear.size:
         return cone, found
     matrix, sizes = sp.csr_array(cone.rows)[linear], np.ones(linear.size)
-    for _ in range(BALANCES):
+    # How often rows and columns are divided by the roots of their largest entries
+    for _ in range(10):
         sizes *= _roots(sp.diags_array(1 / sizes) @ matrix @ sp.diags_array(units), 1)
         units /= _roots(sp.diags_array(1 / sizes) @ matrix @ sp.diags_array(units), 0)
     rhs = cone.rhs[linear] / sizes
@@ -111,7 +103,8 @@ def _asked(cone: ConeProgram, z: np.ndarray, fall: float) -> np.ndarray:
     """How far the rows that carry a proof ask each variable to move, at least one, (m,)."""
     matrix = sp.csr_array(cone.rows)
     matrix.eliminate_zeros()
-    carries = np.abs(cone.rhs * z) >= CARRIED * fall
+    # Share of the fall that a row has part in on which a proof rests
+    carries = np.abs(cone.rhs * z) >= 1e-3 * fall
     rows = sp.coo_array(matrix[carries])
     found = np.ones(cone.linear.size)
     moves = np.abs(cone.rhs[carries])[rows.row] / np.abs(rows.data)
@@ -144,7 +137,8 @@ def is_unbounded(cone: ConeProgram, direction: Any, slacks: Any) -> bool:
         return False
     # A direction that is in the cones is about so far away, and may fall by so much less.
     away = float((outside[sizes > 0] / sizes[sizes > 0]).max(initial=0.0))
-    is_sure = MARGIN * away * np.abs(cone.linear).sum() <= -fall
+    # How many times farther than the worst of its rows says a direction may be from the cones
+    is_sure = 1e2 * away * np.abs(cone.linear).sum() <= -fall
     # A price far above the slopes of the units asks for a move that is as far beyond their lengths
     reach = REACH * max(1.0, np.abs(cone.linear).max())
     return bool(is_sure and reach / length * bend <= -fall)

@@ -10,8 +10,6 @@ import scipy.sparse as sp
 from dald_model.coordinate.acceleration.coordinates import Coordinates
 from dald_model.coordinate.acceleration.master import AgreedPoints
 
-RECENT = 10
-"""Rounds for which a bound is kept whether it is active or not."""
 MOST = 50
 """Rounds of which any bounds are kept."""
 GROUPS = 10
@@ -116,7 +114,8 @@ class Cuts:
             count = int(kept.sum())
             self._likely[number] = kept.copy()
             self._likely[number][kept] = is_active[at : at + count]
-            if number < len(self._kept) - RECENT:
+            # Rounds for which a bound is kept whether it is active or not
+            if number < len(self._kept) - 10:
                 self._kept[number] = self._likely[number]
             at += count
         while self._kept and not self._kept[0].any():
