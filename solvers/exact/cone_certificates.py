@@ -10,9 +10,10 @@ For :math:`\min \tfrac12 v^\top P v + q^\top v` with :math:`A v + s = b, \; s \i
 A solver finds either to some digits only, so it is asked what they prove: that no point within
 ``REACH`` of zero is feasible, or that the objective falls for that long, and by more than the
 direction's own error explains where the objective is steep. The program is to be in units in which
-its solutions would be of size one; as they may be wrong for a variable, it reaches at least some
-times as far as the rows say on which the proof rests: one of :math:`a v \le b` asks for moves of
-:math:`|b / a|`, also of the other variable in a row of two.
+its solutions would be of size one. They may be wrong for a variable, so the rows must cancel there
+to rounding beside where they do not have to, in units in which rows and columns are alike; and it
+reaches at least some times as far as the rows say on which the proof rests: one of
+:math:`a v \le b` asks for moves of :math:`|b / a|`.
 
 Where the digits of an interior point prove nothing, most of what users contradict themselves in is
 linear, such as a trace that is 6 and at most 0: a vertex of the linear rows' own Farkas program
@@ -56,9 +57,12 @@ def is_infeasible(cone: ConeProgram, multipliers: Any) -> bool:
     is_negative = fall < -TIGHT * (np.abs(cone.rhs) @ np.abs(z))
     if not is_negative:
         return False
+    left, sizes = np.abs(cone.rows.T @ z), abs(cone.rows).T @ np.abs(z)
+    _, units = _balanced(cone.rows)
+    if (units * left > TIGHT * (units * sizes).max()).any():
+        return False
     # How many times as far as the rows ask
     reach = np.maximum(REACH, 4.0 * _asked(cone, z, -fall))
-    left, sizes = np.abs(cone.rows.T @ z), abs(cone.rows).T @ np.abs(z)
     # Of its terms: a sum that is less is zero for doubles, however far points may be.
     return bool(reach @ np.where(left > 1e-15 * sizes, left, 0.0) <= -fall)
 
@@ -72,14 +76,11 @@ def _of_linear_rows(cone: ConeProgram) -> tuple[ConeProgram, np.ndarray]:
     heights = [cone_height(*one) for one in cone.cones]
     kinds = np.repeat([kind for kind, _ in cone.cones], heights)
     linear = np.flatnonzero(np.isin(kinds, LINEAR))
-    found, units = np.zeros(cone.rhs.size), np.ones(cone.linear.size)
+    found = np.zeros(cone.rhs.size)
     if not linear.size:
         return cone, found
-    matrix, sizes = sp.csr_array(cone.rows)[linear], np.ones(linear.size)
-    # How often rows and columns are divided by the roots of their largest entries
-    for _ in range(10):
-        sizes *= _roots(sp.diags_array(1 / sizes) @ matrix @ sp.diags_array(units), 1)
-        units /= _roots(sp.diags_array(1 / sizes) @ matrix @ sp.diags_array(units), 0)
+    matrix = sp.csr_array(cone.rows)[linear]
+    sizes, units = _balanced(matrix)
     rhs = cone.rhs[linear] / sizes
     solved = linprog(
         rhs / (np.abs(rhs).max() or 1.0),
@@ -91,6 +92,16 @@ def _of_linear_rows(cone: ConeProgram) -> tuple[ConeProgram, np.ndarray]:
     if solved.x is not None:
         found[linear] = solved.x / sizes
     return cone._replace(rows=sp.csc_array(cone.rows @ sp.diags_array(units))), found
+
+
+def _balanced(matrix: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Sizes of rows and units of variables in which the matrix has entries of about one."""
+    sizes, units = np.ones(matrix.shape[0]), np.ones(matrix.shape[1])
+    # How often rows and columns are divided by the roots of their largest entries
+    for _ in range(10):
+        sizes *= _roots(sp.diags_array(1 / sizes) @ matrix @ sp.diags_array(units), 1)
+        units /= _roots(sp.diags_array(1 / sizes) @ matrix @ sp.diags_array(units), 0)
+    return sizes, units
 
 
 def _roots(matrix: Any, axis: int) -> np.ndarray:
@@ -109,15 +120,6 @@ def _asked(cone: ConeProgram, z: np.ndarray, fall: float) -> np.ndarray:
     found = np.ones(cone.linear.size)
     moves = np.abs(cone.rhs[carries])[rows.row] / np.abs(rows.data)
     np.maximum.at(found, rows.col, moves)
-    pairs = matrix[np.diff(matrix.indptr) == 2]
-    one, two = pairs.indices.reshape(-1, 2).T
-    ratio = np.abs(pairs.data.reshape(-1, 2))
-    for _ in range(one.size):
-        before = found.copy()
-        np.maximum.at(found, one, found[two] * ratio[:, 1] / ratio[:, 0])
-        np.maximum.at(found, two, found[one] * ratio[:, 0] / ratio[:, 1])
-        if (found <= before * (1 + TIGHT)).all():
-            break
     return found
 
 

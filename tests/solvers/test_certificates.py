@@ -96,6 +96,10 @@ def test_no_multipliers_prove_a_feasible_program_infeasible() -> None:
     # Nor one that is feasible only far away
     far = program([[1e-5], [-1]], [-1, 1e9], (("NonnegativeConeT", 2),))
     assert not is_infeasible(far, [1, 1e-5])
+    # u = v = 1e7 and u + v <= t: t follows, and no multiple of another row takes it away
+    epigraph = [[-1, 0, 0], [0, -1, 0], [1, 1, -1]]
+    bound = program(epigraph, [-1e7, -1e7, 0], (("ZeroConeT", 2), ("NonnegativeConeT", 1)))
+    assert not is_infeasible(bound, [1, 1, 1])
 
 
 @pytest.mark.parametrize("unit", [1e-15, 1e-9, 1.0, 1e6])
