@@ -3,7 +3,7 @@ r"""Certificate of a result by client solves alone: a proved gap, without the al
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cvxpy as cp
 import numpy as np
@@ -140,16 +140,21 @@ def certify(
 
 
 def certified(judge: Judge) -> Certificate:
-    """What a judge proves, with the present values of Parameters."""
-    sense = judge.compiled.sense
+    """What a judge proves, with the present values of Parameters.
+
+    A bound that is in plain sight of the value, or short of it, proves a gap that a reader cannot
+    see; one farther off says nothing against the answer.
+    """
+    sense, bound = judge.compiled.sense, judge.value - judge.proof.gap
+    sight = replace(judge.sight_row(judge.proof.gap, bound), is_seen=judge.proof.is_refuted)
     return Certificate(
         judge.compiled.model.name,
         sense * judge.value,
-        sense * (judge.value - judge.proof.gap),
+        sense * bound,
         judge.scale.cost,
         judge.scale.paid,
         judge.proof.is_refuted,
         judge.proof.is_beyond,
         judge.proof.weakest,
-        tuple(judge.rows),
+        (judge.rows[0], sight, *judge.rows[1:]),
     )

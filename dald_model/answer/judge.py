@@ -262,6 +262,12 @@ class Judge:
         scale, slack = min(self.scale.paid, self.seen_size(size)), self.scale.open
         return Row("reported value", abs(claimed - self.value), scale, self.tolerance, slack=slack)
 
+    def sight_row(self, gap: float, other: float) -> Row:
+        """Two values as a reader sees them: F and another, unless both are zero in their sums."""
+        size = max(abs(self.value), abs(other))
+        seen = self.seen_size(size)
+        return Row("in plain sight", max(gap, 0.0) if np.isfinite(seen) else 0.0, size, SIGHT)
+
     def seen_size(self, size: float) -> float:
         """What a reader measures a difference of two values by, the larger of which is ``size``.
 

@@ -240,7 +240,7 @@ def _compared(result: Answer, judge: Judge, made: Reference, notes: list[str]) -
     is_feasible = all(row.ok for row in judge.feasibility_rows)
     # A feasible point that is better than what solvers find has no gap
     gap = here - there if here >= there or is_feasible else there - here
-    rows = [_gap_row(judge, gap), _sight_row(judge, gap, max(abs(here), abs(there)))]
+    rows = [_gap_row(judge, gap), judge.sight_row(gap, there)]
     agrees = all(row.ok for row in rows)
     for row in judge.rows:
         is_excused = agrees and row.check == "gap to the bound"
@@ -260,12 +260,6 @@ def _gap_row(judge: Judge, gap: float) -> Row:
     slack, scale = judge.scale.open, judge.scale.cost
     amount = max(gap, 0.0) if np.isfinite(gap) else np.nan
     return Row("objective gap", amount, scale, judge.tolerance, slack=slack)
-
-
-def _sight_row(judge: Judge, gap: float, size: float) -> Row:
-    """The two values as a reader sees them, unless both are zero beside what is added up."""
-    seen = judge.seen_size(size)
-    return Row("in plain sight", max(gap, 0.0) if np.isfinite(seen) else 0.0, size, SIGHT)
 
 
 def _is_feasible(judge: Judge, made: Reference) -> bool:

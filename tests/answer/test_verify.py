@@ -141,6 +141,14 @@ def test_a_corrupt_objective_value_beside_prices_that_are_far_larger() -> None:
     assert result.verify().ok
     assert not replace(result, value=1.001).verify().ok
     assert not replace(result, value=1.001).certificate().ok
+    # At w = 0.6 F is 1.01: 0.01 too much is small beside 2,000, and one in a hundred to a reader
+    found = result.recovered
+    values = {key: value + 0.1 for key, value in found.values.items()}
+    at = {i: {key: v + 0.1 for key, v in one.items()} for i, one in found.at_clients.items()}
+    moved = replace(result, value=1.01, recovered=replace(found, values=values, at_clients=at))
+    assert [row.check for row in moved.certificate().failures] == ["in plain sight"]
+    assert moved.certificate().outcome == "cannot be judged"
+    assert "in plain sight" in {row.check for row in moved.verify().failures}
 
 
 def test_a_maximum_with_the_sign_of_a_minimum(federated: Case) -> None:
