@@ -78,7 +78,7 @@ class Template:
         self._base: tuple[list[np.ndarray], Canonical, Structure] | None = None
         self._tangent: Tangent | None = None
         self._asked = self._inverted = 0
-        self._picks: np.ndarray | None = None
+        self._picks: tuple[np.ndarray, np.ndarray] | None = None
 
     def _build(self, client: SplitClient, *, free: bool) -> None:
         """Make the problem of s; numbers are Parameters if ``free``."""
@@ -157,20 +157,34 @@ class Template:
         full = np.zeros(self.height)
         full[rows] = multipliers
         self._inverted += 1
-        is_early = not self.height or self._inverted <= self.height
-        # Rows up to which it pays to know how dual values depend on their multipliers
-        if is_early or self.height > 512 or not np.isfinite(full).all():
+        # From the third on it pays to know how dual values depend on their multipliers
+        if self._inverted == 3 and self.height:
+            self._picks = self._picked()
+        if self._picks is None:
             return self.inverted(full)
-        if self._picks is None:  # they are linear in the rows' multipliers
-            each = [self.inverted(unit) for unit in np.eye(self.height)]
-            self._picks = np.array([np.concatenate(list(map(flat, chain(*one)))) for one in each])
-        found = full @ self._picks
+        at, factors = self._picks
+        found = factors * full[at]
         return tuple(
             [
                 tuple([found[part].reshape(shape, order="F") for part, shape in rule])
                 for rule in self._places
             ]
         )
+
+    def _picked(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Of each entry of the dual values the row that it is a multiple of, and the factor.
+
+        None where cvxpy makes more of multipliers than that.
+        """
+        drawn = np.random.default_rng(0).normal(size=self.height)
+        probes = np.ones(self.height), np.arange(1.0, self.height + 1), drawn
+        each = [list(chain(*self.inverted(probe))) for probe in probes]
+        if any(map(np.iscomplexobj, each[0])):
+            return None
+        factors, sums, found = (np.concatenate([*map(flat, one), np.zeros(0)]) for one in each)
+        at = np.rint(sums / np.where(factors, factors, 1.0)).astype(int) - 1
+        at = np.clip(at, 0, self.height - 1)
+        return (at, factors) if np.allclose(found, factors * drawn[at]) else None
 
     @cached_property
     def _places(self) -> list[list[tuple[slice, tuple[int, ...]]]]:

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.linalg as sl
 import scipy.sparse as sp
+from scipy.linalg import lapack
 from scipy.sparse.linalg import LinearOperator, gmres, splu
 
-from dald_model.solvers.interior.participant import REGULAR
-
+REGULAR = 1e-12
+"""Share of its size that a diagonal is regularised by before a factor is taken of it."""
 DEPENDENT, EXACT = 1e-8, 1e-13
 """What regularises multipliers of rows of length one, and the share of a right side that a
 refinement leaves, both as in Clarabel: dependent rows leave rounding over this in multipliers."""
@@ -68,11 +68,16 @@ class _Factor(LinearOperator):
 
 
 def _dense(matrix: np.ndarray, is_indefinite: bool) -> Callable[[np.ndarray], np.ndarray]:
-    if not is_indefinite:
-        try:
-            factor = sl.cho_factor(matrix, check_finite=False)
-            return lambda side: sl.cho_solve(factor, side, check_finite=False)
-        except sl.LinAlgError:
-            pass
-    factor = sl.lu_factor(matrix, check_finite=False)
-    return lambda side: sl.lu_solve(factor, side, check_finite=False)
+    if not is_indefinite and matrix.size:
+        factor, info = lapack.dpotrf(matrix.T)
+        if info == 0:
+            return lambda side: lapack.dpotrs(factor, side)[0]
+    return pivoted(matrix)
+
+
+def pivoted(matrix: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """A solve with a symmetric matrix; by LAPACK itself, as scipy's checks take longer."""
+    if not matrix.size:
+        return np.copy
+    factor, pivots, _ = lapack.dgetrf(matrix.T)
+    return lambda side: lapack.dgetrs(factor, pivots, side)[0]

@@ -16,17 +16,15 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.linalg as sl
 import scipy.sparse as sp
 
 from dald_model.solvers.interior.cones import HELD, Orthant
+from dald_model.solvers.interior.factor import REGULAR, pivoted
 from dald_model.solvers.interior.programme import Group
 from dald_model.solvers.interior.scaled import Scaled
 
 FAR = 1e6
 """Where along a direction its slope is taken for that at infinity, in units of the variables."""
-REGULAR = 1e-12
-"""Share of its size that a diagonal is regularised by before a factor is taken of it."""
 
 
 class Sums(NamedTuple):
@@ -304,9 +302,9 @@ class Participant(Scaled):
         at = np.arange(own.size)
         size = np.abs(block).max(axis=1, initial=0.0)
         block[at, at] += sign * REGULAR * np.maximum(size, 1e-3)
-        self._factor = sl.lu_factor(block, check_finite=False)
+        self._solve = pivoted(block)
         self._join = full[np.ix_(own, known)]
-        self._share = sl.lu_solve(self._factor, self._join, check_finite=False)
+        self._share = self._solve(self._join)
         return full[np.ix_(known, known)] - self._join.T @ self._share
 
     def constant(self) -> np.ndarray:
@@ -358,7 +356,7 @@ class Participant(Scaled):
         full = np.empty(side.size)
         full[self.shared] = known
         if not self._is_all:
-            own = sl.lu_solve(self._factor, side[self._private], check_finite=False)
+            own = self._solve(side[self._private])
             full[self._private] = own - self._share @ known
         count = self.x.size
         x, equal = full[:count], full[count:]
@@ -456,7 +454,7 @@ class Participant(Scaled):
         self._sides[name] = full, heads, rows
         if self._is_all:
             return full
-        own = sl.lu_solve(self._factor, full[self._private], check_finite=False)
+        own = self._solve(full[self._private])
         return full[self._known] - self._join.T @ own
 
     @staticmethod
