@@ -203,8 +203,8 @@ def split(
     """Values of the user's variables -> the vector of each client's local variables."""
     known = compiled.arrays.with_pieces(values)
     made = compiled.derived  # what couplings share is computed from what the user reads
-    users = {v.id: v for e in made.values() for v in e.variables() if v.id in known}
-    with holding((v, known[key]) for key, v in users.items()):
+    users = [v for v in compiled.makers if v.id in known]
+    with holding((v, known[v.id]) for v in users):
         known |= {key: expression.value for key, expression in made.items()}
     homes = compiled.form.homes.items()  # a server's own variable has one of its own beside
     users = {v.id: key for key, local in homes for v in local.values() if v.id != key}

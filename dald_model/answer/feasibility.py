@@ -201,7 +201,7 @@ def _differences(
     """By how much the ends of each entry of an edge differ at a point, beside what scale."""
     compiled = claim.compiled
     tails, heads = compiled.stacked.at(at)
-    matrix = abs(compiled.stacked.matrix)
+    matrix = compiled.stacked.sizes
     near = (matrix @ lengths).reshape(2, -1).max(axis=0)
     made = (matrix @ np.abs(at) + np.abs(compiled.stacked.offset)).reshape(2, -1).max(axis=0)
     return np.where(claim.off, 0.0, np.abs(tails - heads)), near + ROUNDED / allowed * made

@@ -243,7 +243,7 @@ class Judge:
     @property
     def edge_lengths(self) -> np.ndarray:
         """How far the sides of each entry of an edge move over the lengths, (Q,)."""
-        sides = abs(self.compiled.stacked.matrix) @ self.scale.lengths
+        sides = self.compiled.stacked.sizes @ self.scale.lengths
         found = np.maximum(*sides.reshape(2, -1))
         found[found == 0] = 1.0
         return found
@@ -383,10 +383,10 @@ def keeps_constraints(compiled: Decomposition, points: Points) -> bool:
 def paid(compiled: Decomposition, mu: np.ndarray) -> np.ndarray:
     """What all clients' variables are paid, one after the other; of a server what passes."""
     found = prices_of(compiled, mu)
-    for name in compiled.servers:
-        part = compiled.columns[name]
-        passing = abs(compiled.stacked.matrix[:, part]).T
-        found[part] = passing @ np.abs(np.concatenate([mu, mu]))
+    if compiled.servers:
+        passing = compiled.stacked.sizes_across @ np.abs(np.concatenate([mu, mu]))
+        for name in compiled.servers:
+            found[compiled.columns[name]] = passing[compiled.columns[name]]
     return found
 
 

@@ -43,7 +43,7 @@ def is_right_by_tangents(compiled: Decomposition, state: State, tolerance: float
     falls_beyond = not scale.is_least and keeps_constraints(compiled, beyond)
     if not lengths.all() or not np.isfinite(scale.total) or falls_beyond:
         return False
-    sides = (abs(compiled.stacked.matrix) @ lengths).reshape(2, -1).max(axis=0)
+    sides = (compiled.stacked.sizes @ lengths).reshape(2, -1).max(axis=0)
     if (np.abs(state.primal) > TOGETHER * sides).any():
         return False
     allowed = tolerance * scale.cost

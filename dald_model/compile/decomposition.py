@@ -331,6 +331,11 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
         return {name: rules for name, sub in self.items() if (rules := sub.client.domains)}
 
     @cached_property
+    def makers(self) -> list[cp.Variable]:
+        """The user's variables that what couplings share is made of."""
+        return list({v.id: v for e in self.derived.values() for v in e.variables()}.values())
+
+    @cached_property
     def constrained(self) -> frozenset[Hashable]:
         """The clients that have constraints of their own."""
         return frozenset(name for name, sub in self.items() if sub.is_constrained)

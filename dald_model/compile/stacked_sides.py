@@ -89,6 +89,16 @@ class StackedSides:
         """The matrix transposed."""
         return sp.csr_array(self.matrix.T)
 
+    @cached_property
+    def sizes(self) -> sp.csr_array:
+        """The sizes of the matrix's entries."""
+        return abs(self.matrix)
+
+    @cached_property
+    def sizes_across(self) -> sp.csr_array:
+        """The same transposed."""
+        return abs(self.across)
+
     def at(self, points: np.ndarray) -> np.ndarray:
         """The sides at a vector of all variables, (2, Q); NaN where a variable in them is."""
         return (self.matrix @ points + self.offset).reshape(2, -1)

@@ -163,6 +163,8 @@ def as_rule(rho: Any) -> PenaltyRule:
     """Read the option ``rho``: a rule, or anything that :class:`Fixed` takes; None is default."""
     if rho is None:
         return ResidualBalancing()
+    if isinstance(rho, ResidualBalancing | Fixed):  # to ask for a protocol takes longer
+        return rho
     is_rule = isinstance(rho, PenaltyRule) and not isinstance(rho, type)
     return rho if is_rule else Fixed(rho)
 

@@ -14,7 +14,15 @@ from dald_model.errors import OptionError
 from dald_model.solvers.base import Encoding
 from dald_model.solvers.interior.barriers import Exponential, Power
 from dald_model.solvers.interior.cones import Cone, Kinks, Orthant, SecondOrder, Semidefinite
-from dald_model.solvers.interior.programme import EQUAL, Block, Group, Place, Programme, Smooth
+from dald_model.solvers.interior.programme import (
+    EQUAL,
+    Block,
+    Group,
+    Place,
+    Programme,
+    Smooth,
+    bent,
+)
 from dald_model.solvers.interior.rows import DENSE, FULL, Rows
 
 WIDE = 50
@@ -159,7 +167,7 @@ class Assembly:
     def programme(self, known: Programme | None = None, *, is_apart: bool = False) -> Programme:
         """What was added, put together unless clients are apart; dense where it is small.
 
-        What has the same matrices in a ``known`` programme of other numbers is taken from there.
+        Of clients apart what has the same matrices in a ``known`` program is taken from there.
         """
         stated = {key: list(blocks) for key, blocks in self._blocks.items()}
         if known is not None and not known.has(stated):
@@ -178,13 +186,12 @@ class Assembly:
             np.add.at(linear, columns, values)
         rights = {key: np.concatenate(parts) for key, parts in self._rights.items()}
         of_equal = rights.pop(EQUAL, np.zeros(0))
-        missing = equal.matrix.shape[0] - of_equal.size
+        missing, bends = equal.matrix.shape[0] - of_equal.size, (self._quadratics, self._roots)
         weights = {key: np.concatenate(parts) for key, parts in self._weights.items()}
         return Programme(
             self.size,
-            None if is_apart else self._matrix(is_dense, known),
-            self._quadratics,
-            self._roots,
+            None if is_apart else bent(self.size, *bends, is_dense=is_dense),
+            *bends,
             linear,
             self._constant,
             equal,
@@ -289,31 +296,6 @@ class Assembly:
         if kind == "PowerConeT":
             return Power(np.array(self._exponents))
         return Exponential(height // 3)
-
-    def _matrix(self, is_dense: bool, known: Programme | None) -> Any:
-        """P of all clients."""
-        if known is not None and known.is_bent_as([*self._quadratics, *self._roots]):
-            return known.matrix
-        found = self._squares(is_dense)
-        if self._roots:
-            more = Rows.joined(self._roots, self.size, is_dense=is_dense).gram()
-            found = found + (more.toarray() if is_dense and sp.issparse(more) else more)
-        return found
-
-    def _squares(self, is_dense: bool) -> Any:
-        if is_dense:
-            found = np.zeros((self.size, self.size))
-            for matrix, columns in self._quadratics:
-                dense = matrix.toarray() if sp.issparse(matrix) else matrix
-                found[np.ix_(columns, columns)] += dense
-            return found
-        if not self._quadratics:
-            return sp.csc_array((self.size, self.size))
-        cells = [(sp.coo_array(matrix), columns) for matrix, columns in self._quadratics]
-        data = np.concatenate([one.data for one, _ in cells])
-        row = np.concatenate([columns[one.row] for one, columns in cells])
-        column = np.concatenate([columns[one.col] for one, columns in cells])
-        return sp.csc_array((data, (row, column)), shape=(self.size, self.size))
 
 
 HEIGHTS: dict[str, Any] = {

@@ -181,6 +181,7 @@ class Coordinator:
         self._clients, self._places = clients, places
         self._sum = aggregator or Plain()
         self._size, self._is_multiplier = is_multiplier.size, is_multiplier
+        self._is_one = len(places) == 1 and places[0].size == self._size
         self._unit = 0.0
         self._factor: tuple[Any, Any] = None, None
         if kept is not None:
@@ -200,12 +201,14 @@ class Coordinator:
 
     def _ask(self, *calls: Call) -> list[Any]:
         """What the clients answer to each call, in one exchange; of vectors each gets its part."""
-        each = [[tuple(_part(one, at) for one in call) for call in calls] for at in self._places]
+        each = [calls]
+        if not self._is_one:
+            each = [[tuple(_part(v, at) for v in call) for call in calls] for at in self._places]
         return list(zip(*self._clients.ask(each), strict=True))
 
     def _total(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
         """Vectors over the shared unknowns of each, added."""
-        if len(arrays) == 1 and arrays[0].size == self._size:
+        if self._is_one:
             return arrays[0]
         full = []
         for array, at in zip(arrays, self._places, strict=True):
@@ -269,15 +272,12 @@ class Coordinator:
         """Where the clients are, after the calls before."""
         told = self._ask(*before, ("measure", self.tau))[-1]
         self._residual = self._total([one.residual for one in told])
-        numbers = self._sum.total([np.array(one[1:6]) for one in told])
-        self._slope, self._right, self._product, self._value, self._degree = numbers.tolist()
-        self._infeasible = self._largest_of([one.infeasible for one in told])
-        self._steepness = self._number([one.steepness for one in told])
-        self._length = self._largest_of([one.size for one in told])
-        self._largest = self._largest_of([one.largest for one in told])
-        own = self._largest_of([one.private for one in told])
+        numbers = self._sum.total([np.array(one[1:8]) for one in told]).tolist()
+        self._slope, self._right, self._product, self._value, self._degree = numbers[:5]
+        self._steepness, self._private_square = numbers[5:]
+        most = map(self._largest_of, zip(*(one[8:] for one in told), strict=True))
+        self._infeasible, self._length, self._largest, own = most
         self._steep = max(float(np.abs(self._residual[~self._is_multiplier]).max(initial=0)), own)
-        self._private_square = self._number([one.private_square for one in told])
         self._mu = (self._product + self.tau * self.kappa) / (self._degree + 1)
 
     @property
@@ -411,7 +411,7 @@ class Coordinator:
     def _factored(self, parts: Sequence[Any]) -> Callable[[np.ndarray], np.ndarray]:
         """A function that solves with the sum of the clients' curvatures."""
         total, factor = self._factor
-        if len(parts) == 1 and parts[0].shape[0] == self._size:
+        if self._is_one:
             if parts[0] is total:  # as where an active set was right
                 return factor
             total = parts[0]

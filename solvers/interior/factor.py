@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import lapack
+from scipy.linalg import get_lapack_funcs
 from scipy.sparse.linalg import LinearOperator, gmres, splu
 
+POTRF, POTRS, GETRF, GETRS = get_lapack_funcs(("potrf", "potrs", "getrf", "getrs"))
+"""LAPACK itself, as scipy's checks take longer than a solve of 50 unknowns."""
 REGULAR = 1e-12
 """Share of its size that a diagonal is regularised by before a factor is taken of it."""
 DEPENDENT, EXACT = 1e-8, 1e-13
@@ -69,15 +71,15 @@ class _Factor(LinearOperator):
 
 def _dense(matrix: np.ndarray, is_indefinite: bool) -> Callable[[np.ndarray], np.ndarray]:
     if not is_indefinite and matrix.size:
-        factor, info = lapack.dpotrf(matrix.T)
+        factor, info = POTRF(matrix.T)
         if info == 0:
-            return lambda side: lapack.dpotrs(factor, side)[0]
+            return lambda side: POTRS(factor, side)[0]
     return pivoted(matrix)
 
 
 def pivoted(matrix: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """A solve with a symmetric matrix; by LAPACK itself, as scipy's checks take longer."""
+    """A solve with a symmetric matrix."""
     if not matrix.size:
         return np.copy
-    factor, pivots, _ = lapack.dgetrf(matrix.T)
-    return lambda side: lapack.dgetrs(factor, pivots, side)[0]
+    factor, pivots, _ = GETRF(matrix.T)
+    return lambda side: GETRS(factor, pivots, side)[0]

@@ -104,7 +104,6 @@ class Member(Participant):
     ) -> None:
         self._forms, self._of, self._size = forms, columns, seen.size
         self._agreement, self._agreed = agreed, 0 if agreed is None else agreed[1].size
-        self._alone_before: Programme | None = None
         self._tells_kinks, self._takes_jumps = tells_kinks, takes_jumps
         programme = self._assembled(forms)
         # All is shared in one process, where one participant has the rows of all
@@ -126,23 +125,29 @@ class Member(Participant):
         width = sum(own.size for own in columns.values())
         self.sizes = Sizes(int(shared.sum()), width, sum(self.seen.heights))
 
-    def _assembled(
-        self, forms: Mapping[Hashable, Form], known: Programme | None = None
-    ) -> Programme:
-        """The program of all clients; of a known one what has the same matrices."""
+    def _assembled(self, forms: Mapping[Hashable, Form]) -> Programme:
+        """The program of all clients."""
         assembly = Assembly(self._size, self._takes_jumps)
         for name, form in forms.items():
             assembly.add(name, form, self._of[name])
         if self._agreement is not None:
             assembly.equate(*self._agreement, np.arange(self._size))
-        return assembly.programme(known)
+        return assembly.programme()
 
     def take(self, forms: Mapping[Hashable, Form]) -> bool:
         """Take other numbers of the same clients; whether nothing else is other."""
-        is_like = self.renew(self._assembled(forms, self.programme))
-        if is_like:
-            self._forms, self._alone_before = forms, vars(self).pop("_alone", self._alone_before)
-        return is_like
+        before, alone = self._alone, self._by_itself(forms, self._alone)
+        if not alone.is_like(before):
+            return False
+        mine = np.concatenate([*self._of.values()])
+        of = np.concatenate([mine, self._size + np.arange(alone.size - mine.size)])
+        found = self.programme.with_numbers(alone, before, of)
+        if found is not None:
+            self.programme = found
+        elif not self.renew(self._assembled(forms)):
+            return False
+        self._forms, self._alone = forms, alone
+        return True
 
     def answer(self, tau: float) -> Answer:
         """What the clients have at this point over tau, in the user's units."""
@@ -188,12 +193,17 @@ class Member(Participant):
     @cached_property
     def _alone(self) -> Programme:
         """The program of the clients with variables of their own, to tell their slopes apart."""
+        return self._by_itself(self._forms)
+
+    def _by_itself(
+        self, forms: Mapping[Hashable, Form], known: Programme | None = None
+    ) -> Programme:
         sizes = {name: own.size for name, own in self._of.items()}
         assembly, at = Assembly(sum(sizes.values()), self._takes_jumps), 0
-        for name, form in self._forms.items():
+        for name, form in forms.items():
             assembly.add(name, form, np.arange(at, at + sizes[name]))
             at += sizes[name]
-        return assembly.programme(self._alone_before, is_apart=True)
+        return assembly.programme(known, is_apart=True)
 
 
 def _is_split(form: Form) -> bool:

@@ -28,9 +28,10 @@ FAR = 1e6
 
 
 class Sums(NamedTuple):
-    """What the coordinator adds: the gradient's residual on shared unknowns, and numbers.
+    """What the coordinator adds, and of which it takes the largest.
 
-    The last two are of variables that nobody else sees: their largest residual, and its square.
+    The gradient's residual on shared unknowns and seven numbers, of which the last is the square of
+    the residual of variables that nobody else sees; and four numbers, the last of these variables.
     """
 
     residual: np.ndarray
@@ -39,12 +40,12 @@ class Sums(NamedTuple):
     product: float
     value: float
     degree: float
-    infeasible: float
     steepness: float
+    private_square: float
+    infeasible: float
     size: float
     largest: float
     private: float
-    private_square: float
 
 
 class Direction(NamedTuple):
@@ -233,8 +234,8 @@ class Participant(Scaled):
         own, tops = self._hidden(residual), list(self._of_tops.values())
         private = max([np.abs(one).max(initial=0.0) for one in (own, *tops)])
         square = float(sum(one @ one for one in (own, *tops)))
-        sums = slope, right, product, value, degree
-        return Sums(known, *sums, infeasible, steepness, size, largest, float(private), square)
+        sums = slope, right, product, value, degree, steepness, square
+        return Sums(known, *sums, infeasible, size, largest, float(private))
 
     def falls(self) -> float:
         """The slope of the objective along x, as far out as its quadratic shows by then."""

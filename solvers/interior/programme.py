@@ -12,7 +12,7 @@ everything, or has a kind that is undefined at zero, comes by its cone program.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -155,7 +155,41 @@ class Programme:
         """Whether the two differ in numbers alone."""
         return self._shape == other._shape
 
-    @property
+    def with_numbers(self, apart: Programme, before: Programme, of: np.ndarray) -> Programme | None:
+        """The same where the program of the clients apart has other numbers than ``before``.
+
+        With ``of``, the number here of each variable there; None where they differ in more.
+        """
+        pairs = [(apart.equal, before.equal)]
+        pairs += [(group.rows, before.groups[k].rows) for k, group in apart.groups.items()]
+        pairs += [
+            (one.rows, two.rows) for one, two in zip(apart.smooth, before.smooth, strict=True)
+        ]
+        if any(one is not two for one, two in pairs):
+            return None
+        agreed = self.equal_right[apart.equal_right.size :]
+        bends = [
+            [(matrix, of[columns]) for matrix, columns in each]
+            for each in (apart.quadratics, apart.roots)
+        ]
+        is_same = before.is_bent_as(apart)
+        return replace(
+            self,
+            matrix=self.matrix if is_same else bent(self.size, *bends, is_dense=self.is_dense),
+            linear=np.bincount(of, apart.linear, self.size),
+            constant=apart.constant,
+            equal_right=np.concatenate([apart.equal_right, agreed]),
+            groups={
+                key: group._replace(right=apart.groups[key].right, tops=apart.groups[key].tops)
+                for key, group in self.groups.items()
+            },
+            smooth=[
+                one._replace(offset=two.offset, weight=two.weight, parameter=two.parameter)
+                for one, two in zip(self.smooth, apart.smooth, strict=True)
+            ],
+        )
+
+    @cached_property
     def _shape(self) -> tuple[Any, ...]:
         return (
             self.size,
@@ -166,12 +200,10 @@ class Programme:
             [(how, [p.rows.size for p in places]) for how, places in self.places.values()],
         )
 
-    def is_bent_as(self, parts: Sequence[tuple[Any, np.ndarray]]) -> bool:
-        """Whether these are the same quadratics and roots."""
-        own = [*self.quadratics, *self.roots]
-        return len(own) == len(parts) and all(
-            a is b for (a, _), (b, _) in zip(own, parts, strict=True)
-        )
+    def is_bent_as(self, other: Programme) -> bool:
+        """Whether the two have the same quadratics and roots."""
+        own, its = ([*one.quadratics, *one.roots] for one in (self, other))
+        return len(own) == len(its) and all(a is b for (a, _), (b, _) in zip(own, its, strict=True))
 
     def slopes(self, x: np.ndarray, multipliers: dict[Any, np.ndarray]) -> np.ndarray:
         """The gradient of the Lagrangian in the variables of clients that share none, (n,)."""
@@ -235,6 +267,37 @@ class Programme:
                 if place.rows.size:
                     found[place.key][place.rows] = at
         return found
+
+
+def bent(
+    size: int,
+    quadratics: Sequence[tuple[Any, np.ndarray]],
+    roots: Sequence[tuple[Any, np.ndarray]],
+    *,
+    is_dense: bool,
+) -> Any:
+    """P of quadratics and roots, each over variables of some numbers."""
+    found = _squares(size, quadratics, is_dense=is_dense)
+    if roots:
+        more = Rows.joined(roots, size, is_dense=is_dense).gram()
+        found = found + (more.toarray() if is_dense and sp.issparse(more) else more)
+    return found
+
+
+def _squares(size: int, quadratics: Sequence[tuple[Any, np.ndarray]], *, is_dense: bool) -> Any:
+    if is_dense:
+        found = np.zeros((size, size))
+        for matrix, columns in quadratics:
+            dense = matrix.toarray() if sp.issparse(matrix) else matrix
+            found[np.ix_(columns, columns)] += dense
+        return found
+    if not quadratics:
+        return sp.csc_array((size, size))
+    cells = [(sp.coo_array(matrix), columns) for matrix, columns in quadratics]
+    data = np.concatenate([one.data for one, _ in cells])
+    row = np.concatenate([columns[one.row] for one, columns in cells])
+    column = np.concatenate([columns[one.col] for one, columns in cells])
+    return sp.csc_array((data, (row, column)), shape=(size, size))
 
 
 def _spread(rows: Any, width: int) -> Any:
