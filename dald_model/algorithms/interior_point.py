@@ -18,7 +18,7 @@ from dald_model.declare.remote import DISCLOSURES
 from dald_model.errors import OptionError
 from dald_model.schedule.changes import Unanswered
 from dald_model.solvers.interior.assembly import HEIGHTS
-from dald_model.solvers.interior.coordinator import Aggregator
+from dald_model.solvers.interior.clients import Aggregator
 from dald_model.solvers.interior.shown import foretold, reveals
 from dald_model.solvers.registry import Unasked
 

@@ -29,7 +29,8 @@ from dald_model.schedule.network import Levels
 from dald_model.schedule.round_state import Residuals
 from dald_model.solvers.base import Encoding, Multipliers
 from dald_model.solvers.interior.assembly import is_read
-from dald_model.solvers.interior.coordinator import Aggregator, Coordinator, Found
+from dald_model.solvers.interior.clients import Aggregator
+from dald_model.solvers.interior.coordinator import Coordinator, Found
 from dald_model.solvers.interior.joint import Joint, Opening
 from dald_model.solvers.interior.member import Member, Seen
 from dald_model.solvers.interior.shown import sent
@@ -328,6 +329,8 @@ class InteriorSweeper:
         # A step that is shorter moves nothing
         # So many times the best residual is no progress that is left for later
         is_stuck = found.step < 1e-7 or worst > max(1e3 * self._nearest, 1e-6)
+        # Where slopes alone are left to fall, and grow tenfold, they are rounding
+        is_stuck |= self._nearest <= 1e-6 / SHARPER and worst > 10 * self._nearest
         return found, is_stuck and bool(np.isfinite(self._best) or not np.isfinite(worst))
 
     def _check(self, joint: Joint, state: State) -> None:

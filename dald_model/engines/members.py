@@ -22,7 +22,7 @@ from dald_model.engines.wire import NUMBERS, Expected, encode
 from dald_model.errors import LostError
 from dald_model.solvers.base import Encoding
 from dald_model.solvers.interior.calls import flat, given, sizes_of, taken
-from dald_model.solvers.interior.coordinator import Call, Here
+from dald_model.solvers.interior.clients import Call, Here
 from dald_model.solvers.interior.member import Member, Seen, Sizes
 
 Arrays = dict[str, np.ndarray]

@@ -11,7 +11,8 @@ import scipy.sparse as sp
 
 from dald_model.solvers.base import Tangents
 from dald_model.solvers.interior.agreement import Agreement
-from dald_model.solvers.interior.coordinator import Aggregator, Clients, Coordinator, Here
+from dald_model.solvers.interior.clients import Aggregator, Clients, Here
+from dald_model.solvers.interior.coordinator import Coordinator
 from dald_model.solvers.interior.member import Member, Seen, Sizes
 
 

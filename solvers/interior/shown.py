@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from dald_model.solvers.interior.coordinator import Here
+from dald_model.solvers.interior.clients import Here
 from dald_model.solvers.interior.joint import Joint
 from dald_model.solvers.interior.member import Seen
 from dald_model.values import BYTES

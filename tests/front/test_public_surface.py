@@ -99,6 +99,11 @@ def test_a_public_name_is_there_and_its_documentation_opens_with_a_sentence(name
     assert not first.startswith(f"{name}("), "a dataclass without a docstring of its own"
 
 
+def test_what_took_the_place_of_aladin_is_said() -> None:
+    with pytest.raises(AttributeError, match=r"gone: take disclose=.*InteriorPoint"):
+        _ = dm.ALADIN
+
+
 def test_what_a_notebook_offers_behind_a_dot() -> None:
     assert dm.__dir__() == [*NAMES.split(), "__version__"]
     made = """natural levels from_root from_matrix partial random participating jacobi
