@@ -100,8 +100,9 @@ def test_a_public_name_is_there_and_its_documentation_opens_with_a_sentence(name
 
 
 def test_what_took_the_place_of_aladin_is_said() -> None:
+    package: Any = dm
     with pytest.raises(AttributeError, match=r"gone: take disclose=.*InteriorPoint"):
-        _ = dm.ALADIN
+        _ = package.ALADIN
 
 
 def test_what_a_notebook_offers_behind_a_dot() -> None:
