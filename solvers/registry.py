@@ -8,6 +8,7 @@ from typing import Any
 
 import cvxpy as cp
 
+from dald_model.compile.form import WIDE
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.remote import Neighbour, RemoteClient
 from dald_model.errors import OptionError
@@ -136,6 +137,7 @@ class Choice:
         self._by_client = dict(given) if isinstance(given, Mapping) else {}
         self._forced = {name: _read(one) for name, one in self._by_client.items()}
         self._all = None if isinstance(given, Mapping) else _read(given)
+        self._of_shapes: dict[Hashable, list[Solver]] = {}
 
     def check(self, compiled: Mapping[Any, Subproblem]) -> None:
         """Refuse clients that do not exist.
@@ -166,6 +168,19 @@ class Choice:
         OptionError
             If a solver was named that cannot take the client.
         """
+        form = sub.form
+        if form is None or form.size >= WIDE or self._by_client or sub.client.is_server:
+            return self._chain(sub)
+        if self._all not in (None, *ORDER) or any(t.kind.is_of_entries for t in form.terms):
+            return self._chain(sub)
+        # Else no solver asks for more of its numbers than how many these are
+        key = form.shape, sub.client.is_coupling
+        if key not in self._of_shapes:
+            self._of_shapes[key] = self._chain(sub)
+        return [*self._of_shapes[key]]
+
+    def _chain(self, sub: Subproblem) -> list[Solver]:
+        """The same, of this very client."""
         if isinstance(sub.client, RemoteClient) and not isinstance(self._all, Unasked):
             return [AT_SITE[sub.client.is_exact]]
         if isinstance(sub.client, Neighbour):
@@ -181,7 +196,7 @@ class Choice:
         if forced is not None and forced not in ORDER[:-1] and not forced.refuses(sub):
             return [forced]  # a solver of the user's own choosing speaks for itself
         first = forced or next(solver for solver in ORDER if not refusal(solver, sub))
-        if reason := refusal(first, sub):
+        if forced is not None and (reason := refusal(forced, sub)):
             able = [solver for solver in ORDER if not refusal(solver, sub)]
             names = [repr(name) for name, solver in NAMED.items() if solver in able]
             raise OptionError(

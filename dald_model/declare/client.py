@@ -275,13 +275,13 @@ def limits(expression: cp.Expression) -> list[cp.Constraint]:
 
 def added(expression: Any, value: Callable[[Any], Any]) -> float:
     """What is added to an expression, see :attr:`Client.constant`, by the values of constants."""
-    if expression.is_constant():
-        return float(np.asarray(value(expression)).item())
-    if isinstance(expression, cp.AddExpression):
+    if isinstance(expression, cp.AddExpression) and all(a.size == 1 for a in expression.args):
         return sum(added(arg, value) for arg in expression.args)
     if isinstance(expression, NegExpression):
         return -added(expression.args[0], value)
-    is_product = isinstance(expression, cp.MulExpression | cp.multiply)
+    if expression.is_constant():
+        return float(np.asarray(value(expression)).item())
+    is_product = isinstance(expression, (cp.MulExpression, cp.multiply))
     if is_product and all(arg.size == 1 for arg in expression.args):
         factor, other = sorted(expression.args, key=lambda arg: not arg.is_constant())
         own = added(other, value)

@@ -24,8 +24,9 @@ class Augmented:
         K = 2 G^\top \operatorname{diag}(\rho^2) G, \quad
         c = G^\top\big(\pm\mu + 2 \rho^2 \circ (g - z)\big).
 
-    Where every side is all of the client's variables, G stacks identities and products with it are
-    sums over edges; clients next to each other with as many variables and edges are one array.
+    Where every side is all of the client's variables and a constant, G stacks identities, and
+    products with it are sums over edges; clients next to each other with as many variables and
+    edges are one array.
     """
 
     def __init__(self, subproblems: Sequence[Subproblem]) -> None:
@@ -33,7 +34,7 @@ class Augmented:
         self._signs = [sub.signs for sub in subproblems]
         self._sizes = np.array([sub.size for sub in subproblems])
         self._heights = np.array([sub.signs.size for sub in subproblems])
-        self._edges = all_copies(subproblems)
+        self._edges = all_copies(subproblems, moved=True)
         self._stops = np.cumsum(self._heights)
         self._penalties = np.zeros(int(self._heights.sum()))
         self._kept = SelectionCache(self._choose, len(subproblems))
@@ -129,12 +130,14 @@ class Augmented:
                 # One sign an edge: the client is its tail or its head
                 sign = np.stack([own[::size] for own in signs[begin:end]])[:, :, None]
                 column, entry = int(columns[begin]), int(entries[begin])
+                offset = np.concatenate([self._sides[at][1] for at in which[begin:end].tolist()])
                 run = _Run(
                     slice(begin, int(end)),
                     slice(column, column + size * len(sign)),
                     slice(entry, entry + sign.size * size),
                     size,
                     sign,
+                    offset if offset.any() else None,
                 )
                 parts.append(run)
             begin = end
@@ -174,9 +177,9 @@ class _Chosen(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """Clients of one size whose sides are their variables, in slices of everything.
+    """Clients of one size whose sides are their variables and constants, in slices of everything.
 
-    ``signs`` has one number an edge, shape (k, edges, 1).
+    ``signs`` has one number an edge, shape (k, edges, 1); no ``offset`` is one of zeros.
     """
 
     clients: slice
@@ -184,6 +187,7 @@ class _Run(NamedTuple):
     entries: slice
     size: int
     signs: np.ndarray
+    offset: np.ndarray | None
 
     def add(self, turn: Turn, points: np.ndarray | None, gradients: np.ndarray) -> None:
         """Add K x + c; without points c alone."""
@@ -191,7 +195,8 @@ class _Run(NamedTuple):
         shape, wide = (count, edges, self.size), edges * self.size
         mu = turn.mu[self.entries].reshape(shape)
         rho = turn.rho[self.entries].reshape(shape)
-        told = turn.neighbours[self.entries].reshape(shape)
+        told = turn.neighbours[self.entries]
+        told = (told if self.offset is None else told - self.offset).reshape(shape)
         own = None if points is None else points[self.columns].reshape(count, 1, self.size)
         total = gradients[self.columns].reshape(count, self.size)
         at_once = max(1, CACHE // (8 * wide))
@@ -249,28 +254,32 @@ class _Rest(NamedTuple):
         found[self.clients] = 2 * np.add.reduceat(squares, self.starts)
 
 
-def all_copies(subproblems: Sequence[Subproblem]) -> np.ndarray:
+def all_copies(subproblems: Sequence[Subproblem], *, moved: bool = False) -> np.ndarray:
     """The :func:`copies` of many clients, of which most have the very same sides, (k,)."""
     known: dict[tuple[int, ...], int] = {}
     found = []
     for sub in subproblems:
-        key = (*map(id, sub.sides), id(sub.signs))
+        matrix, offset = sub.sides
+        key = id(matrix), 0 if moved else id(offset), id(sub.signs)
         count = known.get(key)
         if count is None:
-            count = known[key] = copies(sub)
+            count = known[key] = copies(sub, moved=moved)
         found.append(count)
     return np.array(found)
 
 
-def copies(sub: Subproblem, *, is_ordered: bool = True) -> int:
+def copies(sub: Subproblem, *, is_ordered: bool = True, moved: bool = False) -> int:
     """How many edges a client has if each of its sides is all of its variables; else 0.
 
-    Entry by entry, in their order or, unless ``is_ordered``, in any.
+    Entry by entry, in their order or, unless ``is_ordered``, in any; constants may be added to
+    them where they are ``moved``.
     """
     matrix: Any
     matrix, offset = sub.sides
     count, left = divmod(matrix.shape[0], sub.size)
-    if left or matrix.nnz != matrix.shape[0] or offset.any() or (matrix.data != 1).any():
+    if left or matrix.nnz != matrix.shape[0] or (matrix.data != 1).any():
+        return 0
+    if offset.any() and not moved:
         return 0
     if not (np.diff(matrix.indptr) == 1).all():
         return 0

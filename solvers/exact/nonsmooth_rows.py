@@ -25,7 +25,7 @@ import scipy.sparse as sp
 
 from dald_model.compile.form import Form, Term
 from dald_model.solvers.arrays.indexing import Index
-from dald_model.solvers.arrays.matrices import Matrices, alike, is_sparse, together
+from dald_model.solvers.arrays.matrices import Dense, Matrices, alike, is_sparse, together
 from dald_model.solvers.arrays.terms import shared
 
 
@@ -55,12 +55,17 @@ class NonsmoothRows(NamedTuple):
     @classmethod
     def of(cls, forms: Sequence[Form]) -> NonsmoothRows:
         """Norms and balls, absolute values, inequalities and equalities of forms of one size."""
+        if not any(map(height, forms)):
+            nothing = np.zeros((len(forms), 0))
+            matrix = Dense(np.zeros((*nothing.shape, forms[0].size)))
+            functions = Functions(nothing, nothing, ())
+            return cls(matrix, nothing, functions, nothing.astype(int), nothing, nothing)
         parts = [_parts(form) for form in forms]
-        height = max(offset.size for _, offset, _, _ in parts)
-        matrix = together([own for own, *_ in parts], (height, forms[0].size))
-        arrays = np.zeros((3, len(parts), height))
+        most = max(offset.size for _, offset, _, _ in parts)
+        matrix = together([own for own, *_ in parts], (most, forms[0].size))
+        arrays = np.zeros((3, len(parts), most))
         columns, (levels, entries) = (
-            np.full((len(parts), height), -1),
+            np.full((len(parts), most), -1),
             np.zeros((2, *arrays.shape[1:])),
         )
         for i, (own, *numbers) in enumerate(parts):
