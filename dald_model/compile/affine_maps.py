@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
 import cvxpy as cp
@@ -151,35 +150,43 @@ class ColumnBlocks:
     ``parts`` lists (piece, block, factor): the block is diag(factor), or factor is None.
     """
 
-    parts: list[tuple[int, Any, np.ndarray | None]]
+    def __init__(
+        self, height: int, stops: np.ndarray, parts: list[tuple[int, Any, np.ndarray | None]]
+    ) -> None:
+        self.height, self._stops, self.parts = height, stops, parts
 
-    def __init__(self, matrix: Any, stops: np.ndarray) -> None:
-        self.height, self._stops = matrix.shape[0], stops
-        self.parts = []
-        for at, (start, stop) in enumerate(pairwise(stops)):
-            block = sp.csr_array(matrix[:, start:stop])
-            block.sort_indices()
-            if block.nnz:
-                each = np.arange(block.nnz)
-                picks = block.shape == (block.nnz, block.nnz)
-                picks = picks and np.array_equal(block.indices, each)
-                picks = picks and np.array_equal(block.indptr[:-1], each)
-                self.parts.append((at, block, block.data if picks else None))
+    @classmethod
+    def of(cls, matrix: Any, stops: np.ndarray) -> ColumnBlocks:
+        """Those of a matrix."""
+        whole: Any = sp.csr_array(matrix)
+        rows = np.repeat(np.arange(whole.shape[0]), np.diff(whole.indptr))
+        order = np.lexsort((whole.indices, rows))
+        rows, columns, data = rows[order], whole.indices[order], whole.data[order]
+        piece, each = np.searchsorted(stops, columns, side="right") - 1, np.arange(rows.size)
+        parts: list[tuple[int, Any, np.ndarray | None]] = []
+        for at in sorted(set(piece.tolist())):
+            mine = piece == at
+            row, column, own = rows[mine], columns[mine] - stops[at], data[mine]
+            shape = whole.shape[0], int(stops[at + 1] - stops[at])
+            picks = shape == (own.size, own.size)
+            picks = picks and np.array_equal(row, each[: own.size]) and np.array_equal(row, column)
+            pointers = np.searchsorted(row, np.arange(shape[0] + 1))
+            block = None if picks else sp.csr_array((own, column, pointers), shape)
+            parts.append((at, block, own if picks else None))
+        return cls(whole.shape[0], stops, parts)
 
     @classmethod
     def of_each(
         cls, row: sp.csr_array, piece: np.ndarray, count: int, stops: np.ndarray
     ) -> ColumnBlocks:
         """One and the same row, (1, pieces), for each of so many entries that every piece has."""
-        found = cls(sp.csr_array((count, 0)), stops[:1])
-        found._stops = stops
         order = np.argsort(row.indices)
-        found.parts = [
+        parts: list[tuple[int, Any, np.ndarray | None]] = [
             (int(piece[column]), None, np.full(count, value))
             for column, value in zip(row.indices[order], row.data[order], strict=True)
             if value
         ]
-        return found
+        return cls(count, stops, parts)
 
     def at(self, y: np.ndarray) -> np.ndarray:
         """The matrix @ y, of all pieces one after the other, (n,) or (n, k)."""

@@ -29,7 +29,7 @@ def agrees(form: Form, client: Client, points: int = SPOTS, seed: int = 0) -> bo
     """
     if not form.valued:
         return True
-    generator = np.random.default_rng(seed)
+    generator, is_whole = np.random.default_rng(seed), has_domain(client.cost)
     with preserved(client.variables), np.errstate(all="ignore"), warnings.catch_warnings():
         # cvxpy warns of every dense value of a variable that was declared sparse
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -40,20 +40,23 @@ def agrees(form: Form, client: Client, points: int = SPOTS, seed: int = 0) -> bo
                 value = v.project(np.abs(value) if at % 3 == 1 else value)
                 v.save_value(value)
                 parts.append(flat(value.toarray() if sp.issparse(value) else value))
-            if not _agrees_at(np.concatenate(parts), form, client):
+            if not _agrees_at(np.concatenate(parts), form, client, is_whole):
                 return False
     return True
 
 
-def _agrees_at(point: np.ndarray, form: Form, client: Client) -> bool:
-    """The same at one point, which the client's variables have for their value."""
+def _agrees_at(point: np.ndarray, form: Form, client: Client, is_whole: bool) -> bool:
+    """The same at one point, which the client's variables have for their value.
+
+    ``is_whole`` says whether the domains of atoms are all of where its cost is finite.
+    """
     theirs, ours = evaluated(client.cost), form.objective(point)
     if np.isfinite(theirs) and ours == np.inf and _is_undefined(client):
         theirs = np.inf  # cvxpy has 1/u of a negative u for the value of inv_pos(u)
     allowed = AGREE * max(1.0, abs(theirs)) + ROUNDING * form.magnitude(point)
     if np.isfinite(theirs) and not abs(theirs - ours) <= allowed:
         return False
-    is_inside, is_whole = np.isfinite(theirs), has_domain(client.cost)
+    is_inside = np.isfinite(theirs)
     is_known = form.complete and not form.extra  # else a point does not say how far it is outside
     if not is_inside and np.isfinite(ours):  # a constraint of the form, as of indicators
         return form.is_outside(point) or not (is_known or is_whole)

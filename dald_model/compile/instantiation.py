@@ -193,7 +193,7 @@ class Instantiator:
         """The root of P where it is diagonal."""
         live = self._live
         root = np.sqrt(self._diagonal[live]), (np.arange(live.size), live)
-        return ColumnBlocks(sp.csr_array(root, shape=(live.size, self._stops[-1])), self._stops)
+        return ColumnBlocks.of(sp.csr_array(root, shape=(live.size, self._stops[-1])), self._stops)
 
     @cached_property
     def _weights(self) -> list[tuple[int, np.ndarray]]:
@@ -207,18 +207,24 @@ class Instantiator:
         """P by pieces in rows and columns."""
         spans = enumerate(pairwise(self._stops))
         assert self._P is not None
-        return [(at, ColumnBlocks(self._P[start:stop], self._stops)) for at, (start, stop) in spans]
+        return [
+            (at, ColumnBlocks.of(self._P[start:stop], self._stops)) for at, (start, stop) in spans
+        ]
 
     def _stated(
         self, problem: Canonical, at: np.ndarray, extra: np.ndarray, replication: RowReplication
     ) -> tuple[Any, ColumnBlocks, np.ndarray, np.ndarray]:
         """Rows of constraints: over the pieces, the same by piece, over extra columns, and b."""
         if at.size == 0:  # as of most clients; scipy takes its time for nothing too
-            none = ColumnBlocks(NO_ROWS, replication.stops[:1])
-            return NO_ROWS, none, np.zeros((0, extra.size)), NOTHING
+            return (
+                NO_ROWS,
+                ColumnBlocks(0, replication.stops, []),
+                np.zeros((0, extra.size)),
+                NOTHING,
+            )
         rows = problem.A[at]
         matrix = replication.apart(rows[:, : problem.own])
-        blocks = ColumnBlocks(matrix, replication.stops)
+        blocks = ColumnBlocks.of(matrix, replication.stops)
         stated: Any = matrix
         if at.size * replication.stops[-1] <= SMALL:
             stated = dense(matrix)
@@ -442,7 +448,7 @@ def _levels(block: Block, groups: np.ndarray, replication: RowReplication) -> _L
     if block.levels is None:
         return None
     matrix, start = block.levels
-    return _Levels(block, ColumnBlocks(replication.apart(matrix), replication.stops), start)
+    return _Levels(block, ColumnBlocks.of(replication.apart(matrix), replication.stops), start)
 
 
 def _arguments(block: Block, groups: np.ndarray, replication: RowReplication) -> _Arguments | None:
@@ -458,4 +464,4 @@ def _arguments(block: Block, groups: np.ndarray, replication: RowReplication) ->
         return _Arguments(blocks, np.repeat(block.offset, counts))
     rows = Repeats.of_functions(counts, block.width)
     matrix = repeated(block.matrix, rows, replication.entries)
-    return _Arguments(ColumnBlocks(matrix, replication.stops), rows.vector(block.offset))
+    return _Arguments(ColumnBlocks.of(matrix, replication.stops), rows.vector(block.offset))

@@ -168,10 +168,11 @@ class RowReplication:
         NotRowByRowError
             If one of them takes entries of a group.
         """
-        groups = self.groups((matrix, 1))
-        if (groups != APART).any():
+        rows: Any = sp.csr_array(matrix)
+        if (self.group[rows.indices] != APART).any():
             raise NotRowByRowError
-        return repeated(matrix, Repeats.of_functions(self.counts(groups), 1), self.entries)
+        places = self.entries.base[rows.indices]
+        return sp.csr_array((rows.data, places, rows.indptr), shape=(rows.shape[0], self.size))
 
 
 ENTRYWISE = (Elementwise, cp.AddExpression, NegExpression, cp.multiply, DivExpression)

@@ -135,12 +135,15 @@ class Template:
         own = np.concatenate([self._canonical.columns(v) for v in self.variables])
         rest = np.setdiff1d(np.arange(q.size), own)
         order = np.concatenate([own, rest])
-        P = sp.csc_array((q.size, q.size) if square is None else square)[order][:, order]
+        P = sp.csc_array((q.size, q.size) if square is None else square, copy=True)
+        A = sp.csr_array(-A)
+        if (order[1:] < order[:-1]).any():
+            P, A = sp.csc_array(P[order][:, order]), A[:, order]
         problem = Canonical(
-            sp.csc_array(P),
+            P,
             q[order],
             float(np.ravel(d)[0]) if np.size(d) else 0.0,
-            sp.csr_array(-A)[:, order],
+            A,
             np.asarray(b, float),
             *_cones(self._canonical.dims),
             own.size,
