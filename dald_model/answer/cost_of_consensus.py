@@ -270,8 +270,8 @@ def _lowest(
 
 def bounds_of(form: Form) -> tuple[np.ndarray, np.ndarray] | None:
     """The bounds of a client's entries, (low, high); None if it has other constraints."""
-    is_wide = np.count_nonzero(form.inequalities.matrix, axis=1) > 1
-    if form.equalities.rhs.size or is_wide.any() or any(term.is_set for term in form.terms):
+    is_wide = form.single_rows[-1]
+    if form.equalities.rhs.size or is_wide or any(term.is_set for term in form.terms):
         return None
     return single_bounds(form)
 

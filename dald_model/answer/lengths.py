@@ -156,13 +156,8 @@ def single_bounds(form: Form) -> tuple[np.ndarray, np.ndarray]:
     """What the rows of a single entry each allow it, (low, high)."""
     high = np.full(form.size, np.inf)
     low = -high
-    matrix, right = form.inequalities
-    single = np.count_nonzero(matrix, axis=1) == 1
-    single &= ~matrix[:, form.size :].any(axis=1)
-    matrix, right = matrix[single], right[single]
-    entries = np.abs(matrix).argmax(axis=1)
-    slopes = matrix[np.arange(entries.size), entries]
-    at, is_upper = right / slopes, slopes > 0
+    rows, entries, slopes, _ = form.single_rows
+    at, is_upper = form.inequalities.rhs[rows] / slopes, slopes > 0
     np.minimum.at(high, entries[is_upper], at[is_upper])
     np.maximum.at(low, entries[~is_upper], at[~is_upper])
     return low, high

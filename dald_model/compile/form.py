@@ -275,6 +275,18 @@ class Form:
         return self.equalities.rhs.size, self.inequalities.rhs.size, balls
 
     @cached_property
+    def single_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
+        """The inequalities of one of the client's entries each, which that is, and its factor.
+
+        And whether others are of several.
+        """
+        stands = self.inequalities.matrix != 0
+        counts, is_extra = stands.sum(axis=1), stands[:, self.size :].any(axis=1)
+        rows = np.flatnonzero((counts == 1) & ~is_extra)
+        entries = stands[rows].argmax(axis=1)
+        return rows, entries, self.inequalities.matrix[rows, entries], bool((counts > 1).any())
+
+    @cached_property
     def cone(self) -> ConeProgram:
         """See the class; made when first asked for."""
         return self.program()
@@ -313,7 +325,7 @@ class Form:
         """The same with other numbers in some of its parts, of the same shape."""
         found = object.__new__(type(self))
         found.__dict__.update(self.__dict__, **numbers)
-        for made in ("cone", "smooth", "kinked"):
+        for made in ("cone", "smooth", "kinked", "single_rows"):
             found.__dict__.pop(made, None)
         return found
 
