@@ -11,17 +11,17 @@ is the coordination step of ALADIN (Houska, Frasch and Diehl 2016), with any :ma
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg as spla
-from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 from scipy.sparse.linalg import splu
 
 from dald_model.coordinate.acceleration.coordinates import SAME, Coordinates
+from dald_model.eigen import eigh
 
 DENSE = 600
 """Up to this many free directions the system is a dense one."""
@@ -223,11 +223,12 @@ class Master:
 
     @cached_property
     def _prices(self) -> Callable[[np.ndarray], np.ndarray]:
-        r"""The inverse of :math:`E W E^\top`, E having a row for each coordinate."""
+        r"""The (pseudo) inverse of :math:`E W E^\top`, E having a row for each coordinate."""
         signed, weight = self.coordinates.signed, self.coordinates.weight
-        if isinstance(signed, np.ndarray):
-            dense = (signed.T * weight) @ signed + RIDGE * np.eye(self.coordinates.size)
-            return partial(cho_solve, cho_factor(dense), check_finite=False)
+        if isinstance(signed, np.ndarray):  # no ridge: it makes prices of what rounding leaves
+            values, vectors = eigh((signed.T * weight) @ signed)
+            seen = values > RIDGE * values.max(initial=0.0)
+            return ((vectors[:, seen] / values[seen]) @ vectors[:, seen].T).dot
         weighted = sp.csr_array(sp.diags_array(weight) @ signed)
         matrix = sp.csc_array(signed.T @ weighted + RIDGE * sp.eye_array(self.coordinates.size))
         return _inverse(matrix)
