@@ -37,13 +37,14 @@ class AffineMaps:
         ):
             self.size, self.matrices = before.size, before.matrices
             self.sizes, self.stops = before.sizes, before.stops
-            self._squares = before._squares
+            self._squares, self._arrays = before._squares, before._arrays
         else:
             self.size = sum(v.size for v in variables)
             self.matrices = self._multiplied(parts, variables, before)
             self.sizes = tuple(offset.size for offset in self.offsets)
             self.stops = _stops(self.sizes)
             self._squares: dict[int, np.ndarray | None] = {}  # from the second time on
+            self._arrays: dict[int, np.ndarray] = {}
         self._made = parts, self.matrices
         one = len(self.offsets) == 1
         self.offset = self.offsets[0] if one else np.concatenate([*self.offsets, NOTHING])
@@ -81,6 +82,15 @@ class AffineMaps:
     def has_matrices(self, other: AffineMaps, pieces: Iterable[int]) -> bool:
         """The same but for their offsets."""
         return all(self.matrices[at] is other.matrices[at] for at in pieces)
+
+    def piece(self, at: int) -> Any:
+        """The matrix of a piece, a small one as an array; None of the client's variable."""
+        matrix = self.matrices[at]
+        if not sp.issparse(matrix) or np.prod(matrix.shape) > SMALL:
+            return matrix
+        if at not in self._arrays:
+            self._arrays[at] = matrix.toarray()
+        return self._arrays[at]
 
     def times(self, blocks: ColumnBlocks) -> Any:
         """The matrix @ F for all pieces together; the data themselves where it picks them."""

@@ -434,7 +434,7 @@ class Instantiator:
 
 def _enter(piece: np.ndarray, maps: Sequence[AffineMaps], at: int, points: np.ndarray) -> None:
     """Enter the values of one piece of k clients at points, (k, p, m), into (k, p, entries)."""
-    matrices: list[Any] = [own.matrices[at] for own in maps]
+    matrices = [own.piece(at) for own in maps]
     if all(type(matrix) is np.ndarray for matrix in matrices):
         np.matmul(points, np.stack(matrices).swapaxes(1, 2), out=piece)
     else:

@@ -65,8 +65,12 @@ class Agreement:
         found[self._rest] = rest
         if self._tree.size:
             kept, solve = self._forest
-            found[self._tree] = solve((clients - self.rows.T @ rest)[kept])
+            found[self._tree] = solve((clients - self._across @ rest)[kept])
         return found
+
+    @cached_property
+    def _across(self) -> Any:
+        return self.rows.T
 
     @cached_property
     def _forest(self) -> tuple[np.ndarray, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -37,8 +37,6 @@ def factored(total: Any, is_multiplier: np.ndarray) -> Callable[[np.ndarray], np
         matrix[at, at] += bump
         plain = _dense(matrix, bool(is_multiplier.any()))
 
-    factor = _Factor(total.shape, plain)
-
     def solve(side: np.ndarray) -> np.ndarray:
         found, enough = plain(side), EXACT * np.abs(side).max(initial=0.0)
         left = side - total @ found
@@ -52,21 +50,11 @@ def factored(total: Any, is_multiplier: np.ndarray) -> Callable[[np.ndarray], np
         # Where curvature is less than what regularises it each pass takes little of what is left,
         # and as many steps of a Krylov method as there are such directions take all
         # Directions of little curvature that a refinement is exact in
+        factor = cast("Any", LinearOperator)(total.shape, matvec=plain, dtype=float)
         krylov = gmres(total, left, rtol=0.0, atol=enough, restart=20, maxiter=1, M=factor)
         return found + krylov[0]
 
     return solve
-
-
-class _Factor(LinearOperator):
-    """A solve with a factor, as a preconditioner."""
-
-    def __init__(self, shape: tuple[int, int], solve: Callable[[np.ndarray], np.ndarray]) -> None:
-        super().__init__(np.dtype(float), shape)
-        self._solve = solve
-
-    def _matvec(self, x: np.ndarray) -> np.ndarray:
-        return self._solve(x)
 
 
 def _dense(matrix: np.ndarray, is_indefinite: bool) -> Callable[[np.ndarray], np.ndarray]:
