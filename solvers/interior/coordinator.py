@@ -92,9 +92,16 @@ class Coordinator:
             vars(self).update({f"_{name}": kept[name] for name in KEPT})
             self.tau, self.kappa, self.cost = kept["tau"], kept["kappa"], kept["cost"]
             return
+        self.begin()
+
+    def begin(self, *, is_balanced: bool = False) -> None:
+        """Begin in the middle of the constraints."""
         self.tau = self.kappa = 1.0
         self._step = 0.0
-        self._balance()
+        if is_balanced:
+            self._begin(*self._sizes(self._ask(("scale",))[0]))
+        else:
+            self._balance()
         self._measure()
         self._first_ratio = self._residual_norm() / self._mu
 

@@ -176,9 +176,9 @@ class Joint:
         """Begin in the middle of the constraints, in units of its own."""
         if self._one is None or not isinstance(self.clients, Here):
             raise TypeError("only a joint of one participant begins anew")
-        self._one.restart()
-        self.clients.renewed(keeps_units=False)
-        vars(self).pop("coordinator", None)
+        is_balanced = self._one.restart()
+        self.clients.renewed(keeps_units=is_balanced)
+        self.coordinator.begin(is_balanced=is_balanced)
 
     def resume(self, points: Sequence[np.ndarray], at: np.ndarray) -> bool:
         """Hold the active set of an earlier run that ended at these variables, if it told its own.

@@ -50,6 +50,7 @@ class Scaled:
         self._known = np.flatnonzero(shared)
         self._is_all = not self._private.size
         self._balanced = np.ones(programme.size)
+        self._balanced_of: list[Any] = []
         self._ratios = np.zeros(0)
         self._made: dict[Any, tuple[tuple[Any, ...], Any]] = {}
         self.degree = sum(group.cone.degree for group in programme.groups.values())
@@ -68,9 +69,13 @@ class Scaled:
             self.programme = programme
         return is_like
 
-    def restart(self) -> None:
-        """Take the units of a programme that is new."""
-        self._balanced = np.ones(self.programme.size)
+    def restart(self) -> bool:
+        """Take the units of a programme that is new; whether its balanced ones are known."""
+        of, own = self._balanced_of, self._measured_of
+        is_known = len(of) == len(own) and all(map(is_, of, own))
+        if not is_known:
+            self._balanced = np.ones(self.programme.size)
+        return is_known
 
     def norms(self) -> np.ndarray:
         """Of each shared unknown the squares of its entries and its curvature, in present units.
@@ -84,7 +89,7 @@ class Scaled:
         """Take units in which these sums of all participants are nearer to one."""
         full = np.concatenate([self._sizes, np.zeros(self.shared.size - self._sizes.size)])
         full[self.shared] = total
-        sizes = full[: self._sizes.size]
+        sizes, self._balanced_of = full[: self._sizes.size], self._measured_of
         self._balanced = self._balanced / np.sqrt(np.sqrt(np.where(sizes > 0, sizes, 1.0)))
 
     def _shown(self, vector: np.ndarray) -> np.ndarray:
@@ -95,11 +100,14 @@ class Scaled:
         """What of a vector over the variables nobody else sees."""
         return vector[~self.shared[: vector.size]]
 
-    def _measured(self) -> np.ndarray:
+    @property
+    def _measured_of(self) -> list[Any]:
         program = self.programme
         known = [program.matrix, *(rows for _, rows in self._rows())]
-        known += [part for term in program.smooth for part in (term.rows, term.offset, term.weight)]
-        return self._once("measured", self._sized, self._balanced, *known)
+        return known + [v for one in program.smooth for v in (one.rows, one.offset, one.weight)]
+
+    def _measured(self) -> np.ndarray:
+        return self._once("measured", self._sized, self._balanced, *self._measured_of)
 
     def _sized(self) -> np.ndarray:
         program, scales = self.programme, self._balanced**2
