@@ -81,9 +81,10 @@ class ClarabelProgram:
     """
 
     def __init__(self, cone: ConeProgram, scaling: Scaling, polishes: bool = True) -> None:
-        self._own = cone
+        self._own, self._across = cone, cone.rows.T
         self._polishes = polishes and is_polished(cone.cones, cone.linear.size + cone.rhs.size)
         self._polisher: Polisher | None = None
+        self._sharp: tuple[np.ndarray, np.ndarray] | None = None  # its last answer
         self._size = size = scaling.lengths.size
         self._energy = float((scaling.lengths * scaling.slopes).max())
         lengths = np.ones(cone.linear.size)
@@ -112,6 +113,7 @@ class ClarabelProgram:
         self._upper = sp.csc_array(sp.triu(matrix))
         self._centre = np.zeros(cone.linear.size)
         self._shifted = rhs
+        self._pull: np.ndarray | None = None  # of what is curved at the centre
         self._solver: Any = None
 
     @property
@@ -127,7 +129,7 @@ class ClarabelProgram:
             added = sp.coo_array(np.triu(curvature * lengths * lengths[:, None] / self._energy))
             added.resize(self._upper.shape)
             self._matrix = sp.csc_array(self._upper + added)
-        self._polisher = None
+        self._polisher = self._pull = self._sharp = None
         # Not `update(P=...)`: Clarabel would keep the scaling it made for the old penalties, which
         # costs digits where they were 1e4 times others, and a new solver is a fraction of a solve.
         self._solver = None
@@ -160,7 +162,7 @@ class ClarabelProgram:
         if found.status not in FOUND:
             return found.status not in PROVEN
         cone, values = self._own, self._lengths * self._last
-        left = cone.matrix @ values + cone.linear + cone.rows.T @ found.multipliers
+        left = cone.matrix @ values + cone.linear + self._across @ found.multipliers
         worth = np.abs(left * self._balanced.lengths)[self._size :]
         return bool(worth.max(initial=0.0) > tolerance * self._energy)
 
@@ -189,14 +191,20 @@ class ClarabelProgram:
         """Have the variables, in lengths, be zero there."""
         self._centre = centre
         self._shifted = self._cone.rhs - self._cone.rows @ centre
-        self._solver = self._polisher = None
+        self._solver = self._polisher = self._pull = self._sharp = None
 
     def _minimise(self, linear: np.ndarray, tolerance: float) -> ClientAnswer:
         full = self._cone.linear.copy()
         full[: self._size] += self._lengths[: self._size] * linear / self._energy
-        if self._centre.any():
+        if self._pull is None:
             upper, centre = self._matrix, self._centre
-            full += upper @ centre + upper.T @ centre - upper.diagonal() * centre
+            self._pull = upper @ centre + upper.T @ centre - upper.diagonal() * centre
+        full += self._pull
+        if self._polisher is not None and self._sharp is not None:
+            x, z, is_sharp = self._polisher.polish(full, *self._sharp, is_near=False)
+            if is_sharp:
+                self._sharp = x, z
+                return self._answered(x, z, linear, "optimal", "")
         is_settled = tolerance == self._tolerance
         if not is_settled:
             self._tolerance, self._options = tolerance, attempts(tolerance)
@@ -214,12 +222,19 @@ class ClarabelProgram:
             x, z, is_sharp = self._polisher.polish(full, x, z)
             if is_sharp:
                 status, said = "optimal", ""
+            self._sharp = (x, z) if is_sharp else None
+        return self._answered(x, z, linear, status, said)
+
+    def _answered(
+        self, x: np.ndarray, z: np.ndarray, linear: np.ndarray, status: str, said: str
+    ) -> ClientAnswer:
+        """The answer in the user's units of what was found for c."""
         multipliers = self._multipliers(z)
         self._last = self._centre + x
         cone, values = self._own, self._lengths * self._last
         bent, point = cone.matrix @ values, values[: self._size]
         objective = float((bent / 2 + cone.linear) @ values) + cone.constant
-        left = (bent + cone.linear + cone.rows.T @ multipliers)[: self._size]
+        left = (bent + cone.linear + self._across @ multipliers)[: self._size]
         left = np.abs(left + linear + self._curvature @ point)
         return ClientAnswer(status, point, objective, multipliers, left, said)
 
