@@ -7,7 +7,6 @@ the total size of the edges, n the number of clients.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from copy import copy
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -119,8 +118,10 @@ class State:
 
     def snapshot(self) -> State:
         """A copy that later rounds leave alone."""
-        found, every = copy(self), vars(self).items()
-        vars(found).update({name: one.copy() for name, one in every if isinstance(one, np.ndarray)})
+        found = object.__new__(type(self))  # in every round
+        vars(found).update(vars(self))
+        arrays = [name for name, one in vars(self).items() if isinstance(one, np.ndarray)]
+        vars(found).update({name: getattr(self, name).copy() for name in arrays})
         found.channels = None if self.channels is None else self.channels.snapshot()
         return found
 
@@ -245,7 +246,7 @@ class State:
     def hold(self, places: slice | np.ndarray, given: Multipliers) -> None:
         """Enter the multipliers of some clients; there is room made for them the first time."""
         self.encodings[places] = given.encodings
-        if not np.array_equal(self.lengths[places], given.lengths):
+        if (self.lengths[places] != given.lengths).any():
             lengths = self.lengths.copy()
             lengths[places] = given.lengths
             kept = lengths == self.lengths

@@ -90,6 +90,7 @@ class SelectionCache(Generic[Which, Made]):
 
     def __init__(self, make: Callable[[Which], Made], size: int, copied: int = COPIED) -> None:
         self._make, self._room, self._held = make, copied * size, 0
+        self._last: tuple[Which, Made] | None = None  # mostly asked for again at once
         self._found: OrderedDict[Hashable, tuple[Made, int]] = OrderedDict()
         self._seen: OrderedDict[int, None] = OrderedDict()
 
@@ -108,10 +109,13 @@ class SelectionCache(Generic[Which, Made]):
 
     def __call__(self, which: Which) -> Made:
         """Make it, or find it."""
+        if self._last is not None and self._last[0] is which:
+            return self._last[1]
         key = _key(which)
         known = self._found.get(key)
         if known is not None:
             self._found.move_to_end(key)
+            self._last = which, known[0]
             return known[0]
         made = self._make(which)
         if not self._is_new(hash(key)):

@@ -194,7 +194,7 @@ class ActiveSet:
     def _run(self, which: np.ndarray, linear: np.ndarray) -> tuple[np.ndarray, ...]:
         """What DAQP finds: points and multipliers in scaled units, and where it ended well."""
         sizes = self._sizes[which][:, None]
-        live = np.flatnonzero(self._is_ready[which])
+        live = self._is_ready[which].nonzero()[0]
         points, forces, ended = run(self._models, which, live, linear / sizes, self._width)
         points *= sizes
         forces *= sizes
@@ -215,7 +215,7 @@ class ActiveSet:
         pull += (forces[:, None, simple:] @ rows)[:, 0, :]
         reached = np.concatenate([points[:, :simple], times(rows, points)], axis=1)
         lower, upper = self._lower[at], self._upper[at]
-        allowed = np.clip(reached, lower, upper)
+        allowed = np.minimum(np.maximum(reached, lower), upper)
         np.copyto(allowed, upper, where=forces > 0)
         np.copyto(allowed, lower, where=forces < 0)
         reached -= allowed
