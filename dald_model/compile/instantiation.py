@@ -30,7 +30,7 @@ from dald_model.compile.row_replication import (
     RowReplication,
     repeated,
 )
-from dald_model.declare.affine import SPARSE, scaled
+from dald_model.declare.affine import SPARSE, MadeOnce, scaled
 
 NOTHING, NO_ROWS = np.zeros(0), sp.csr_array((0, 0))
 ROOM = 500_000
@@ -94,13 +94,9 @@ class Instantiator:
 
     def _take_curvatures(self, problem: Canonical) -> None:
         """Whether P over a row of each group is more than a diagonal, and what is on that."""
-        P = problem.P
-        columns = np.repeat(np.arange(P.shape[1]), np.diff(P.indptr))
-        self._is_narrow_diagonal = np.array_equal(P.indices, columns)
-        self._narrow_diagonal = NOTHING
-        if self._is_narrow_diagonal:
-            found = np.bincount(columns, P.data, minlength=P.shape[1])
-            self._narrow_diagonal = found[: problem.own]
+        known = _DIAGONALS.of(id(problem.P), [problem.P], lambda: _diagonal(problem.P))
+        self._is_narrow_diagonal = known is not None
+        self._narrow_diagonal = NOTHING if known is None else known[: problem.own]
 
     def _take_costs(self, problem: Canonical) -> None:
         """Take weights and slopes, over a row of each group."""
@@ -130,7 +126,7 @@ class Instantiator:
         problem, replication = self._given
         self._P, self._is_diagonal = None, self._is_narrow_diagonal
         if self._is_diagonal:
-            self._diagonal = replication.entries.vector(self._narrow_diagonal)
+            self._diagonal = replication.vector(self._narrow_diagonal)
         else:
             self._P = replication.square(problem.P[: problem.own, : problem.own])
             self._diagonal = self._P.diagonal()
@@ -151,7 +147,7 @@ class Instantiator:
             if arguments is not None:
                 sizes = np.repeat(weight, counts), np.repeat(parameter, counts)
                 self._terms.append((block.kind, block.width, arguments, sizes, levels))
-        self._linear = replication.entries.vector(self._narrow_linear)
+        self._linear = replication.vector(self._narrow_linear)
         self._is_tilted = bool(self._linear.any())
         self._is_sloped = self._is_bent or self._is_tilted
 
@@ -430,6 +426,17 @@ class Instantiator:
         if extra.shape[1]:
             matrix = np.hstack([matrix, extra])
         return Rows(matrix, self._right_side(which, maps))
+
+
+_DIAGONALS = MadeOnce()
+
+
+def _diagonal(P: Any) -> np.ndarray | None:
+    """What is on the diagonal; None where there is more than that."""
+    columns = np.repeat(np.arange(P.shape[1]), np.diff(P.indptr))
+    if not np.array_equal(P.indices, columns):
+        return None
+    return np.bincount(columns, P.data, minlength=P.shape[1])
 
 
 def _enter(piece: np.ndarray, maps: Sequence[AffineMaps], at: int, points: np.ndarray) -> None:

@@ -124,6 +124,10 @@ class RowReplication:
         """Columns of these groups, all copies of one after the other from its base on."""
         return Repeats(base, np.ones(base.size, dtype=int), self.counts(groups))
 
+    def vector(self, vector: np.ndarray) -> np.ndarray:
+        """A vector over the entries of the template's pieces with each as often as it comes."""
+        return np.repeat(vector, self.entries.counts)
+
     def counts(self, groups: np.ndarray) -> np.ndarray:
         """How often what is of these groups comes."""
         return self._lengths[groups]

@@ -94,6 +94,7 @@ class Assembly:
                 (EQUAL, form.equalities),
                 (("NonnegativeConeT", None), form.inequalities),
             )
+            if rows.rhs.size
         ]
         arguments = []
         for term in (*form.smooth, *form.kinked):
@@ -181,9 +182,8 @@ class Assembly:
         else:
             is_dense, split, self.size, equal = known.is_dense, known.split, known.size, known.equal
             groups = {key: (group.rows, group.cone) for key, group in known.groups.items()}
-        linear = np.zeros(self.size)
-        for values, columns in self._linear:
-            np.add.at(linear, columns, values)
+        nothing = np.zeros(0), np.zeros(0, dtype=int)
+        values, columns = map(np.concatenate, zip(nothing, *self._linear, strict=True))
         rights = {key: np.concatenate(parts) for key, parts in self._rights.items()}
         of_equal = rights.pop(EQUAL, np.zeros(0))
         missing, bends = equal.matrix.shape[0] - of_equal.size, (self._quadratics, self._roots)
@@ -192,7 +192,7 @@ class Assembly:
             self.size,
             None if is_apart else bent(self.size, *bends, is_dense=is_dense),
             *bends,
-            linear,
+            np.bincount(columns, values, self.size),
             self._constant,
             equal,
             np.concatenate([of_equal, np.zeros(missing)]),
