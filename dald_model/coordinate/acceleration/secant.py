@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +18,6 @@ from dald_model.coordinate.acceleration.evaluation import (
 from dald_model.coordinate.acceleration.local_models import (
     EDGE,
     LocalModels,
-    Models,
     ModelState,
     known_sum,
     recall,
@@ -134,10 +132,9 @@ class SecantModel(Accelerator):
         else:
             self.master = Master(Coordinates(compiled, rho, off))
         self.coordinates = self.master.coordinates
-        models = [
+        self._models = models = [
             LocalModels(_first(group), group.columns.shape[1]) for group in self.coordinates.groups
         ]
-        self._models: Sequence[Models] = models
         self.recalled = recall(self.coordinates, models, learnt)
         self._points: np.ndarray | None = None
         self._slopes = np.zeros(0)
