@@ -17,12 +17,11 @@ so where a client was minimised its own point proves it without a solve; else a 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from dald_model.answer.alike import Alike
 from dald_model.answer.cone_clients import ConeClient, minimised
 from dald_model.answer.smooth_clients import SmoothClients, is_free_server
 from dald_model.compile.decomposition import Decomposition
@@ -42,8 +41,6 @@ class Bound(NamedTuple):
         Client -> its bracket.
     noise : float
         What of it may be rounding of the smooth clients' gradients.
-    is_refuted : bool
-        Whether the gap is what a better point gains that is known, beyond the box.
     is_beyond : bool
         Whether it is small within 10 lengths, and only farther away is not enough proved.
     """
@@ -51,14 +48,11 @@ class Bound(NamedTuple):
     gap: float
     of_clients: dict[Hashable, float]
     noise: float = 0.0
-    is_refuted: bool = False
     is_beyond: bool = False
 
     @property
     def where(self) -> str:
         """What the gap is from, in words."""
-        if self.is_refuted:
-            return "a better point"
         said = f"most of it at {self.weakest!r}"
         return f"beyond 10 lengths, {said}" if self.is_beyond else said
 
@@ -172,20 +166,6 @@ class Bounds:
         return float((error * self._reach[group.columns]).sum())
 
 
-def reach_beside(
-    compiled: Decomposition, reach: np.ndarray, cones: Collection[Hashable], most: np.ndarray
-) -> np.ndarray:
-    """The box where a cone solver bounds some clients in no wider one than ``most``.
-
-    What is proved is proved for the smaller box of all entries that are equal to one of theirs.
-    """
-    found = reach.copy()
-    for name in cones:
-        part = compiled.columns[name]
-        found[part] = np.minimum(reach[part], most[part])
-    return Alike.by_edges(compiled).least(found)
-
-
 def free_servers(compiled: Decomposition) -> tuple[Hashable, ...]:
     """The servers without constraints, whose prices have to be zero."""
     return tuple(name for name in compiled.servers if is_free_server(compiled[name]))
@@ -219,6 +199,6 @@ def _smooth(
             best = np.fmin(best, gaps)
             if (best <= enough).all():
                 return best
-            step = group.steps(u, left)[0]
+            step = group.steps(u, left)
             u = np.where(np.isfinite(step), u + step, u)
     return best

@@ -5,11 +5,8 @@ and the lengths L of :mod:`dald_model.answer.scale` at the point x that the user
 :math:`\epsilon = 10^{-4}` unless told otherwise, it holds
 
 * the gap, :math:`F(x) - F^* \le \epsilon S`, by the proof of :mod:`dald_model.answer.bound` in the
-  box of 10 L; and ten times that in a box as wide as ten times the ways
-  that the clients would go, or 1e3 L where only a cone solver bounds a client, if that is less:
-  an answer that is proved in the first box alone cannot be judged.
-  A better point beyond, along the valley of smooth clients, refutes it
-  (:mod:`dald_model.answer.valley`);
+  box of 10 L, and ten times that in one of 1e5 L: an answer that is proved in the first box alone
+  cannot be judged;
 * the reported value, :math:`|value - F(x)| \le \epsilon \min(S, |F(x)|)`: it is but evaluated;
 * constraints and copies, as in :mod:`dald_model.answer.feasibility`;
 * the multipliers, by the same proof in a small box, where it is of first order. A gap of
@@ -32,14 +29,13 @@ import cvxpy as cp
 import numpy as np
 
 from dald_model.answer.alike import Alike
-from dald_model.answer.bound import Bound, Bounds, Parts, prices_of, reach_beside
+from dald_model.answer.bound import Bound, Bounds, Parts, prices_of
 from dald_model.answer.claim import Claim, Points, client_costs
 from dald_model.answer.cone_clients import ConeClient
 from dald_model.answer.feasibility import Excess, Feasibility, are_together, copies_apart
 from dald_model.answer.multipliers import balanced, improved
-from dald_model.answer.scale import FARTHEST, NOISE, REACH, Floor, Scale
+from dald_model.answer.scale import NOISE, REACH, WIDEST, Floor, Scale
 from dald_model.answer.smooth_clients import smooth_groups
-from dald_model.answer.valley import fall_along_valley
 from dald_model.answer.verdict import Row
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
@@ -193,16 +189,12 @@ class Judge:
         """The least gap that one of a few multipliers proves, in the box of 10 L.
 
         Or that in the wider box, where it is not small there. Where no objective is ever negative
-        and multipliers prove too little, all of F; where a better point is known beyond the boxes,
-        what it gains.
+        and multipliers prove too little, all of F.
         """
-        found, allowed = self._by_multipliers, self.allowed
-        if allowed < found.size and 0 <= self.value < found.size and self._is_nonnegative:
-            found = found._replace(gap=self.value)
-        fall = fall_along_valley(self.compiled, self._parts, self._at, max(found.size, allowed))
-        if fall <= found.size:
-            return found
-        return found._replace(gap=fall, is_refuted=True, is_beyond=False)
+        found = self._by_multipliers
+        if self.allowed < found.size and 0 <= self.value < found.size and self._is_nonnegative:
+            return found._replace(gap=self.value)
+        return found
 
     @property
     def _is_nonnegative(self) -> bool:
@@ -212,14 +204,13 @@ class Judge:
     @cached_property
     def _by_multipliers(self) -> Bound:
         """The least of some multipliers' bounds, each in both boxes."""
-        enough, lengths, cones = self.spare * self.allowed, self.scale.lengths, self._parts.cones
-        near = self._bounds(REACH * lengths)
-        far = reach_beside(self.compiled, self.scale.reach, cones, FARTHEST * lengths)
+        enough, lengths = self.spare * self.allowed, self.scale.lengths
+        near, far = self._bounds(REACH * lengths), self._bounds(WIDEST * lengths)
         found = []
         for mu in self._candidates():
             bound = near.of(mu, enough)
             if bound.size <= self.allowed:
-                wide = self._bounds(far).of(mu, WIDER * enough)
+                wide = far.of(mu, WIDER * enough)
                 if wide.size > WIDER * self.allowed:
                     bound = wide._replace(is_beyond=True)
             found.append(bound)

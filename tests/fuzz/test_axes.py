@@ -9,7 +9,7 @@ import pytest
 
 import dald_model as dm
 from tests.fuzz.axes import AXES
-from tests.fuzz.axes_judge import judge_row, judged
+from tests.fuzz.axes_judge import judge_axes, judge_row, judged
 from tests.fuzz.crossed import Crossed, crossed
 from tests.fuzz.pairs import Row
 from tests.fuzz.planted import missed, planted
@@ -154,6 +154,20 @@ def test_what_was_planted_and_passed_is_seen(seed: int) -> None:
     counts = missed(seed)
     assert counts, "no honest result to plant in"
     assert not [key for key in counts if key[2] == "passed"]
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        2711290,  # called infeasible by multipliers that did not cancel in an epigraph's variable
+        2711304,
+        2711351,  # 207.5 for 207.2, along a valley of 1e6 lengths, longer than a box of 1e3
+        3011000,  # 1.18 for 0.71, and 1.58 for 1.45: the same, of owners with constraints alone
+        3011014,
+    ],
+)
+def test_nothing_false_is_said_of_what_was_called_wrong_once(seed: int) -> None:
+    assert not (found := judge_axes(seed)).failed, found
 
 
 @pytest.mark.parametrize("seed", [51209, 51230])
