@@ -26,6 +26,7 @@ from dald_model.compile.objectives import objectives
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.scaling.curvature import (
     Curvature,
+    curvature,
     curvatures,
     is_bent,
     is_defined_at_zero,
@@ -181,6 +182,7 @@ class LocalSearch:
             points[missing] = np.nan
             place_missing(compiled, points)
         misplaced = misplaced or set()
+        self._bend_halfway(misplaced | unbounded)
         for name in unbounded - self._remote.keys():
             if not is_defined_at_zero(self._subs[name]):
                 # A logarithm bends less the farther it is from zero: only lengths tell how much
@@ -397,6 +399,17 @@ class LocalSearch:
             is_nearer = known.diagonal @ (known.answer - base) ** 2 < moved
             if np.log(ratios).mean() < np.log(FLATTER) and is_nearer:
                 self._starts[part] = known.answer
+
+    def _bend_halfway(self, names: set[Hashable]) -> None:
+        """Take curvatures halfway to the neighbours, where the base says nothing of them."""
+        sides = sides_of(self._compiled, self._points)
+        for name in names - self._remote.keys():
+            sub = self._subs[name]
+            if not is_bent(sub):
+                continue
+            own = self._points[self._compiled.columns[name]]
+            there = move_to(sub, own, sides[1 - sub.rows, sub.entries])
+            self._curvatures[name] = curvature(sub, own if there is None else (own + there) / 2)
 
     def _regularise(self, alike: Alike) -> None:
         """The proximal terms of clients that are alike, by their way to the minimum of a model."""

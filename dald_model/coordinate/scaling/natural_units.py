@@ -73,6 +73,8 @@ class _Scaling:
         stiffness = self._filled(stiffness)
         penalty = np.where(penalty > 0, penalty, stiffness)
         energy = self._parts.largest(stiffness * self._distances**2)
+        if self._is_agreed.any() and not self._is_agreed.all():
+            energy[self._is_agreed] = energy[~self._is_agreed].max()
         lengths = CAUTION * np.sqrt(energy / stiffness)
         slopes = stiffness * lengths
         points = self._of_points(lengths, slopes, bends)
@@ -98,6 +100,7 @@ class _Scaling:
         self._share_widest(measured, widest)
         least = ACCURACY * widest
         found[found <= BIASED * moved + ROUNDING * size + least] = 0.0
+        self._is_agreed = self._parts.largest(found) == 0
         rest = found == 0
         if rest.any():
             most = self._parts.largest(size)
