@@ -5,8 +5,9 @@ and the lengths L of :mod:`dald_model.answer.scale` at the point x that the user
 :math:`\epsilon = 10^{-4}` unless told otherwise, it holds
 
 * the gap, :math:`F(x) - F^* \le \epsilon S`, by the proof of :mod:`dald_model.answer.bound` in the
-  box of 10 L, and ten times that in one of 1e5 L: an answer that is proved in the first box alone
-  cannot be judged;
+  box of 10 L, and ten times that in a wide one: 1e5 L where all clients are smooth, 1e4 L where
+  some have kinks or rows, 1e3 L where only a cone solver bounds one. An answer that is proved in
+  the first box alone cannot be judged;
 * the reported value, :math:`|value - F(x)| \le \epsilon \min(S, |F(x)|)`: it is but evaluated;
 * constraints and copies, as in :mod:`dald_model.answer.feasibility`;
 * the multipliers, by the same proof in a small box, where it is of first order. A gap of
@@ -33,8 +34,9 @@ from dald_model.answer.bound import Bound, Bounds, Parts, prices_of
 from dald_model.answer.claim import Claim, Points, client_costs
 from dald_model.answer.cone_clients import ConeClient
 from dald_model.answer.feasibility import Excess, Feasibility, are_together, copies_apart
+from dald_model.answer.lengths import ranges_of
 from dald_model.answer.multipliers import balanced, improved
-from dald_model.answer.scale import NOISE, REACH, WIDEST, Floor, Scale
+from dald_model.answer.scale import EXACT, NOISE, REACH, SMOOTH, SOLVED, Floor, Scale
 from dald_model.answer.smooth_clients import smooth_groups
 from dald_model.answer.verdict import Row
 from dald_model.compile.decomposition import Decomposition
@@ -204,9 +206,8 @@ class Judge:
     @cached_property
     def _by_multipliers(self) -> Bound:
         """The least of some multipliers' bounds, each in both boxes."""
-        enough, lengths = self.spare * self.allowed, self.scale.lengths
-        near, far = self._bounds(REACH * lengths), self._bounds(WIDEST * lengths)
-        found = []
+        enough, found = self.spare * self.allowed, []
+        near, far = self._bounds(REACH), self._bounds(self._wide)
         for mu in self._candidates():
             bound = near.of(mu, enough)
             if bound.size <= self.allowed:
@@ -218,7 +219,17 @@ class Judge:
                 break
         return min(found, key=attrgetter("size"))
 
-    def _bounds(self, reach: np.ndarray) -> Bounds:
+    @property
+    def _wide(self) -> float:
+        """How many lengths the wide box reaches: as far as bounds of these clients are exact."""
+        cones = self._parts.cones.values()
+        if not cones:
+            return SMOOTH
+        return EXACT if all(client.is_known for client in cones) else SOLVED
+
+    def _bounds(self, times: float) -> Bounds:
+        """Bounds in the box of so many lengths, less what is beyond bounds of single entries."""
+        reach = np.minimum(times * self.scale.lengths, ranges_of(self.compiled))
         return Bounds(self.compiled, self._parts, self._at, self._own, reach, self._costs)
 
     def _candidates(self) -> Iterator[np.ndarray]:

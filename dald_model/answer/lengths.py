@@ -104,7 +104,7 @@ def slopes_at(
 
     ``sizes`` are how far entries are from zero, ``allowed`` how far rows allow.
     """
-    whole, ranges = Alike.by_variable(compiled).most(sizes), _ranges(compiled)
+    whole, ranges = Alike.by_variable(compiled).most(sizes), ranges_of(compiled)
     steep, bent = _steepness(compiled, names, at)
     with np.errstate(all="ignore"):
         ways = np.where(bent > 0, np.abs(prices) / bent, 0.0)
@@ -128,7 +128,7 @@ def lengths_of(
     """
     ways, equal = Alike.by_entry(compiled).most(ways), Alike.by_edges(compiled)
     own, move, least = equal.most(np.abs(at)), equal.least(worth), equal.least(unseen)
-    ranges = _ranges(compiled)
+    ranges = ranges_of(compiled)
     size, own = np.minimum(Alike.by_variable(compiled).most(own), ranges), np.minimum(own, ranges)
     is_known = np.isfinite(move)
     most = np.where(is_known, np.maximum(own, move), np.where(size > 0, size, np.inf))
@@ -163,7 +163,7 @@ def single_bounds(form: Form) -> tuple[np.ndarray, np.ndarray]:
     return low, high
 
 
-def _ranges(compiled: Decomposition) -> np.ndarray:
+def ranges_of(compiled: Decomposition) -> np.ndarray:
     """How far the two bounds of an entry are apart, of all its copies; infinite without two."""
     found = np.full(sum(sub.size for sub in compiled.values()), np.inf)
     for name, sub in compiled.items():

@@ -51,10 +51,13 @@ PRINTED = 1e-8
 ALLOWED = 1e-4
 """Share of the cost of consensus that a gap may be by default, which turns one into the other. It
 resolves prices to the root of it."""
-REACH, WIDEST = 10.0, 1e5
-"""How many lengths the two boxes of a proof reach. A cut that a cone solver proves has slopes which
-are wrong by some 1e-9 of S a length, so 1e5 is as far as it holds. Of three drawn models whose
-answers were 0.1 to 40 % wrong F falls for 1e5 to 1e6 lengths; a box of 1e3 does not see it."""
+REACH = 10.0
+"""How many lengths the box of a proof reaches."""
+SMOOTH, EXACT, SOLVED = 1e5, 1e4, 1e3
+"""How many the wide one does where all clients are smooth, where some have kinks or rows, and where
+only a cone solver bounds one: as far as 1e-3 of S is more than slopes are wrong by, some 1e-8, 1e-7
+and 1e-6 of S a length. Of four drawn models whose answers were 0.1 to 40 % wrong F falls for 1e5 to
+1e6 lengths, as linearly as a bound weakens."""
 
 
 class Scale:

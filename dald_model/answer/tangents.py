@@ -16,7 +16,7 @@ import numpy as np
 from dald_model.answer.alike import Alike
 from dald_model.answer.bound import prices_of
 from dald_model.answer.judge import SHORT, TOGETHER, WIDER, keeps_constraints, paid
-from dald_model.answer.scale import REACH, WIDEST, Floor
+from dald_model.answer.scale import REACH, SMOOTH, Floor
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.state import State
 from dald_model.solvers.exact.lower_bound import AUXILIARY
@@ -49,7 +49,7 @@ def is_right_by_tangents(compiled: Decomposition, state: State, tolerance: float
     left = np.abs(told.slopes + prices_of(compiled, mu)) * lengths
     left = np.add.reduceat(left, starts)
     apart = float(mu @ state.primal)
-    for reach, most in ((REACH, allowed), (WIDEST, WIDER * allowed)):
+    for reach, most in ((REACH, allowed), (SMOOTH, WIDER * allowed)):
         brackets = losses + reach * left
         if not (brackets.min() >= -most and abs(brackets.sum() - apart) <= most):
             return False
