@@ -210,7 +210,7 @@ for what, fault in faults.items():
     axis.semilogy(history[["primal_scaled", "dual_scaled"]].max(axis=1), label=what)
 axis.set(xlabel="round", ylabel="larger of the two residuals")
 axis.grid(alpha=0.3)
-axis.legend()
+axis.legend(loc="upper right")  # the curves fall from there
 plt.close(figure)
 figure
 
