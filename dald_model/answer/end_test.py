@@ -61,13 +61,14 @@ def end_test(compiled: Decomposition, eps: float) -> EndTest:
             )
         elif row.ok and judge.has_wrong_prices:
             fault = said = f"multipliers are wrong {judge.multiplier_row.where}"
-        is_near = row.difference <= NEAR * judge.allowed
-        blurred = judge.is_blurred
+        is_proved, is_near = row.ok and not fault, row.difference <= NEAR * judge.allowed
+        if is_near and not is_proved:  # what breaks constraints by more is no answer
+            is_near = all(one.measured <= NEAR * allowed for one in judge.feasibility_rows)
         return EndProof(
-            row.ok and not fault,
+            is_proved,
             judge.falls_beyond,
             bool(is_near),
-            blurred,
+            judge.is_blurred,
             row.difference,
             said,
             _units(judge, state),
