@@ -5,9 +5,9 @@ and the lengths L of :mod:`dald_model.answer.scale` at the point x that the user
 :math:`\epsilon = 10^{-4}` unless told otherwise, it holds
 
 * the gap, :math:`F(x) - F^* \le \epsilon S`, by the proof of :mod:`dald_model.answer.bound` in the
-  box of 10 L, and ten times that in a wide one: 1e5 L where all clients are smooth, 1e4 L where
-  some have kinks or rows, 1e3 L where only a cone solver bounds one. An answer that is proved in
-  the first box alone cannot be judged;
+  box of 10 L; and ten times that, or 1e-3 S, in a wide one: 1e5 L where all clients are smooth, 1e4
+  L where some have kinks or rows, 1e3 L where only a cone solver bounds one. An answer that is
+  proved in the first box alone cannot be judged;
 * the reported value, :math:`|value - F(x)| \le \epsilon \min(S, |F(x)|)`: it is but evaluated;
 * constraints and copies, as in :mod:`dald_model.answer.feasibility`;
 * the multipliers, by the same proof in a small box, where it is of first order. A gap of
@@ -36,7 +36,7 @@ from dald_model.answer.cone_clients import ConeClient
 from dald_model.answer.feasibility import Excess, Feasibility, are_together, copies_apart
 from dald_model.answer.lengths import ranges_of
 from dald_model.answer.multipliers import balanced, improved
-from dald_model.answer.scale import EXACT, NOISE, REACH, SMOOTH, SOLVED, Floor, Scale
+from dald_model.answer.scale import ALLOWED, EXACT, NOISE, REACH, SMOOTH, SOLVED, Floor, Scale
 from dald_model.answer.smooth_clients import smooth_groups
 from dald_model.answer.verdict import Row
 from dald_model.compile.decomposition import Decomposition
@@ -211,8 +211,9 @@ class Judge:
         for mu in self._candidates():
             bound = near.of(mu, enough)
             if bound.size <= self.allowed:
-                wide = far.of(mu, WIDER * enough)
-                if wide.size > WIDER * self.allowed:
+                most = WIDER * max(self.allowed, ALLOWED * self.scale.cost)
+                wide = far.of(mu, self.spare * most)
+                if wide.size > most:
                     bound = wide._replace(is_beyond=True)
             found.append(bound)
             if bound.size <= enough:
