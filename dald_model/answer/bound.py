@@ -41,6 +41,8 @@ class Bound(NamedTuple):
         Client -> its bracket.
     noise : float
         What of it may be rounding of the smooth clients' gradients.
+    is_refuted : bool
+        Whether the gap is what a better point gains that is known, beyond the box.
     is_beyond : bool
         Whether it is small within 10 lengths, and only farther away is not enough proved.
     """
@@ -48,11 +50,14 @@ class Bound(NamedTuple):
     gap: float
     of_clients: dict[Hashable, float]
     noise: float = 0.0
+    is_refuted: bool = False
     is_beyond: bool = False
 
     @property
     def where(self) -> str:
         """What the gap is from, in words."""
+        if self.is_refuted:
+            return "a better point"
         said = f"most of it at {self.weakest!r}"
         return f"beyond 10 lengths, {said}" if self.is_beyond else said
 
@@ -199,6 +204,6 @@ def _smooth(
             best = np.fmin(best, gaps)
             if (best <= enough).all():
                 return best
-            step = group.steps(u, left)
+            step = group.steps(u, left)[0]
             u = np.where(np.isfinite(step), u + step, u)
     return best

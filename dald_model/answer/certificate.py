@@ -35,6 +35,8 @@ class Certificate(Judged, Printed):
         What gaps are measured by: the cost of consensus, or more where that is not seen of F.
     paid : float
         The cost of consensus, what the clients pay for agreeing.
+    is_refuted : bool
+        Whether the bound is the value of a better point that was found, beyond the box.
     is_beyond : bool
         Whether the answer is proved within ten lengths, and the bound is that of the wider box.
     weakest : Hashable
@@ -56,6 +58,7 @@ class Certificate(Judged, Printed):
     bound: float
     cost: float
     paid: float
+    is_refuted: bool
     is_beyond: bool
     weakest: Hashable
     rows: tuple[Row, ...]
@@ -84,6 +87,7 @@ class Certificate(Judged, Printed):
         """The bound, what it is measured by, and the comparisons."""
         how_far = "farther than" if self.is_beyond else "within"
         found = f"by client solves alone, {how_far} {REACH:g} lengths"
+        found = "the value of a better point, farther away" if self.is_refuted else found
         top = {
             "value": (f"{self.value:.8g}", ""),
             "bound": (f"{self.bound:.8g}", found),
@@ -142,13 +146,14 @@ def certified(judge: Judge) -> Certificate:
     see; one farther off says nothing against the answer.
     """
     sense, bound = judge.compiled.sense, judge.value - judge.proof.gap
-    sight = replace(judge.sight_row(judge.proof.gap, bound), is_seen=False)
+    sight = replace(judge.sight_row(judge.proof.gap, bound), is_seen=judge.proof.is_refuted)
     return Certificate(
         judge.compiled.model.name,
         sense * judge.value,
         sense * bound,
         judge.scale.cost,
         judge.scale.paid,
+        judge.proof.is_refuted,
         judge.proof.is_beyond,
         judge.proof.weakest,
         (judge.rows[0], sight, *judge.rows[1:]),

@@ -50,14 +50,15 @@ class Paid(NamedTuple):
     ----------
     falls : dict
         Client -> what it could gain by itself, at least.
-    ways : ndarray
-        How far all entries go for that.
+    ways, farthest : ndarray
+        How far all entries go for that, and where curvature that is rounding is the least there is.
     endless : dict
         Client of which nothing is known but that it falls for ever -> the way.
     """
 
     falls: dict[Hashable, float]
     ways: np.ndarray
+    farthest: np.ndarray
     endless: dict[Hashable, np.ndarray]
 
 
@@ -68,14 +69,15 @@ class Gain(NamedTuple):
     ----------
     fall : float
         At least.
-    way : ndarray
-        How far it goes for that.
+    way, farthest : ndarray
+        How far it goes for that, and where curvature that is rounding is the least there is.
     endless : ndarray
         The way of one of which nothing is known but that it falls for ever; else zero.
     """
 
     fall: Any
     way: np.ndarray
+    farthest: np.ndarray
     endless: np.ndarray
 
 
@@ -91,28 +93,28 @@ def least_paid(
     ``at`` is the point, all variables one after the other, and ``costs`` the objectives there.
     """
     falls: dict[Hashable, float] = {}
-    ways, endless = np.zeros((2, at.size))
+    ways, farthest, endless = np.zeros((3, at.size))
     with np.errstate(all="ignore"):
         for group in parts.groups:
             here = group.columns
             found = _of_smooth(group, at[here], slopes.of(here))
             falls |= dict(zip(group.names, found.fall.tolist(), strict=True))
-            ways[here], endless[here] = found[1:]
+            ways[here], farthest[here], endless[here] = found[1:]
         for name, found in _of_cones(compiled, parts, at, costs, slopes).items():
             part = compiled.columns[name]
-            falls[name], ways[part], endless[part] = found
-    ways = np.where(np.isfinite(ways), ways, 0.0)
+            falls[name], ways[part], farthest[part], endless[part] = found
+    ways, farthest = (np.where(np.isfinite(one), one, 0.0) for one in (ways, farthest))
     falling = {name: endless[compiled.columns[name]] for name in falls}
     falling = {name: way for name, way in falling.items() if way.any()}
-    return Paid(falls, ways, falling)
+    return Paid(falls, ways, np.maximum(ways, farthest), falling)
 
 
 def _of_smooth(group: SmoothClients, at: np.ndarray, known: Slopes) -> Gain:
     """What smooth clients could gain along a line, for certain."""
     down = -group.gradients(at)
-    sure = group.steps(at, -down)
+    sure, faint = group.steps(at, -down)
     best, ways = np.fmax(group.sure_falls(at, at + sure), 0.0), np.abs(sure)
-    endless = np.zeros(at.shape)
+    farthest, endless = np.zeros(at.shape), np.zeros(at.shape)
 
     def falls(moves: np.ndarray) -> np.ndarray:
         return np.stack([group.sure_falls(at, at + one) for one in moves])
@@ -124,7 +126,9 @@ def _of_smooth(group: SmoothClients, at: np.ndarray, known: Slopes) -> Gain:
         ways = np.where((line.fall > best)[:, None], np.fmax(ways, np.abs(line.moved)), ways)
         best = np.maximum(best, line.fall)
         endless = np.where(line.is_endless[:, None], line.farthest, endless)
-    return Gain(best, ways, np.where((best > 0)[:, None], 0.0, endless))
+    if faint.any():
+        farthest = np.abs(_along(falls, known.scaled(faint)).moved)
+    return Gain(best, ways, farthest, np.where((best > 0)[:, None], 0.0, endless))
 
 
 def _is_told(form: Form | None) -> TypeGuard[Form]:
@@ -175,11 +179,11 @@ def _gain(client: ConeClient, at: np.ndarray, fall: float, move: np.ndarray) -> 
     nothing, form = np.zeros(at.size), client.form
     beyond = at + 2 * move
     if form is None or form.is_outside(beyond):
-        return Gain(fall, np.abs(move), nothing)
+        return Gain(fall, np.abs(move), nothing, nothing)
     # Share of a fall in a box that another move as long has to bring for a client to fall for ever
     if client.falls(beyond[None])[0] > (1 + 1e-3) * fall:
-        return Gain(0.0, nothing, move)
-    return Gain(fall, np.abs(move), nothing)
+        return Gain(0.0, nothing, nothing, move)
+    return Gain(fall, np.abs(move), nothing, nothing)
 
 
 def _of_cone(client: ConeClient, at: np.ndarray, known: Slopes, cost: float) -> Gain:
@@ -187,7 +191,7 @@ def _of_cone(client: ConeClient, at: np.ndarray, known: Slopes, cost: float) -> 
     form, nothing = client.form, np.zeros(at.size)
     if not _is_told(form):
         fall, move = client.fall(known.sizes, cost)
-        return Gain(fall, np.abs(move), nothing)
+        return Gain(fall, np.abs(move), nothing, nothing)
     down = known.prices, np.where(known.is_zero, 0.0, known.prices)
     bounds, ways = bounds_of(form), np.stack([way for one in down for way in known.ways(one)])
 
@@ -200,9 +204,9 @@ def _of_cone(client: ConeClient, at: np.ndarray, known: Slopes, cost: float) -> 
     line = _along(falls, ways)
     best, last = int(line.fall.argmax()), int(line.is_endless.argmax())
     if bounds is not None and line.fall[best] > 0:
-        return Gain(float(line.fall[best]), np.abs(kept(line.moved))[best], nothing)
+        return Gain(float(line.fall[best]), np.abs(kept(line.moved))[best], nothing, nothing)
     if bounds is not None and line.is_endless[last]:
-        return Gain(0.0, nothing, kept(line.farthest)[last])
+        return Gain(0.0, nothing, nothing, kept(line.farthest)[last])
     # Far from zero a box of x's own size is too wide for a cone solver; elsewhere one as wide as
     # the client would go without its rows may be too small
     share = float((np.abs(line.moved[best]) / known.sizes).max()) if line.fall[best] > 0 else 1.0
@@ -211,7 +215,7 @@ def _of_cone(client: ConeClient, at: np.ndarray, known: Slopes, cost: float) -> 
     if narrow < 1.0:
         least, nearer = client.fall(narrow * known.sizes, cost)
         if least >= fall:
-            return Gain(least, np.abs(nearer), nothing)
+            return Gain(least, np.abs(nearer), nothing, nothing)
     return _gain(client, at, fall, move)
 
 

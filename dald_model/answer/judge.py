@@ -5,9 +5,11 @@ and the lengths L of :mod:`dald_model.answer.scale` at the point x that the user
 :math:`\epsilon = 10^{-4}` unless told otherwise, it holds
 
 * the gap, :math:`F(x) - F^* \le \epsilon S`, by the proof of :mod:`dald_model.answer.bound` in the
-  box of 10 L; and ten times that, or 1e-3 S, in a wide one: 1e5 L where all clients are smooth, 1e4
-  L where some have kinks or rows, 1e3 L where only a cone solver bounds one. An answer that is
-  proved in the first box alone cannot be judged;
+  box of 10 L; and ten times that, or 1e-3 S, in a wide one: ten times the ways that clients would
+  go where all are smooth, 1e4 L where some have kinks or rows, 1e3 L where only a cone solver
+  bounds one. An answer that is proved in the first box alone cannot be judged.
+  A better point beyond, along the valley of smooth clients, refutes it
+  (:mod:`dald_model.answer.valley`);
 * the reported value, :math:`|value - F(x)| \le \epsilon \min(S, |F(x)|)`: it is but evaluated;
 * constraints and copies, as in :mod:`dald_model.answer.feasibility`;
 * the multipliers, by the same proof in a small box, where it is of first order. A gap of
@@ -36,8 +38,9 @@ from dald_model.answer.cone_clients import ConeClient
 from dald_model.answer.feasibility import Excess, Feasibility, are_together, copies_apart
 from dald_model.answer.lengths import ranges_of
 from dald_model.answer.multipliers import balanced, improved
-from dald_model.answer.scale import ALLOWED, EXACT, NOISE, REACH, SMOOTH, SOLVED, Floor, Scale
+from dald_model.answer.scale import ALLOWED, KNOWN, NOISE, REACH, SOLVED, Floor, Scale
 from dald_model.answer.smooth_clients import smooth_groups
+from dald_model.answer.valley import fall_along_valley
 from dald_model.answer.verdict import Row
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
@@ -191,12 +194,16 @@ class Judge:
         """The least gap that one of a few multipliers proves, in the box of 10 L.
 
         Or that in the wider box, where it is not small there. Where no objective is ever negative
-        and multipliers prove too little, all of F.
+        and multipliers prove too little, all of F; where a better point is known beyond the boxes,
+        what it gains.
         """
-        found = self._by_multipliers
-        if self.allowed < found.size and 0 <= self.value < found.size and self._is_nonnegative:
-            return found._replace(gap=self.value)
-        return found
+        found, allowed = self._by_multipliers, self.allowed
+        if allowed < found.size and 0 <= self.value < found.size and self._is_nonnegative:
+            found = found._replace(gap=self.value)
+        fall = fall_along_valley(self.compiled, self._parts, self._at, max(found.size, allowed))
+        if fall <= found.size:
+            return found
+        return found._replace(gap=fall, is_refuted=True, is_beyond=False)
 
     @property
     def _is_nonnegative(self) -> bool:
@@ -207,11 +214,12 @@ class Judge:
     def _by_multipliers(self) -> Bound:
         """The least of some multipliers' bounds, each in both boxes."""
         enough, found = self.spare * self.allowed, []
-        near, far = self._bounds(REACH), self._bounds(self._wide)
+        near, far = self._bounds(REACH * self.scale.lengths), self._bounds(self._wide)
+        # Beyond ten lengths it is for what a reader sees, whatever tolerance is asked within
+        most = WIDER * max(self.allowed, ALLOWED * self.scale.cost)
         for mu in self._candidates():
             bound = near.of(mu, enough)
             if bound.size <= self.allowed:
-                most = WIDER * max(self.allowed, ALLOWED * self.scale.cost)
                 wide = far.of(mu, self.spare * most)
                 if wide.size > most:
                     bound = wide._replace(is_beyond=True)
@@ -221,16 +229,15 @@ class Judge:
         return min(found, key=attrgetter("size"))
 
     @property
-    def _wide(self) -> float:
-        """How many lengths the wide box reaches: as far as bounds of these clients are exact."""
+    def _wide(self) -> np.ndarray:
+        """The wide box: as far as bounds of these clients are exact, and those of entries allow."""
         cones = self._parts.cones.values()
         if not cones:
-            return SMOOTH
-        return EXACT if all(client.is_known for client in cones) else SOLVED
+            return self.scale.reach
+        times = KNOWN if all(client.is_known for client in cones) else SOLVED
+        return np.minimum(times * self.scale.lengths, ranges_of(self.compiled))
 
-    def _bounds(self, times: float) -> Bounds:
-        """Bounds in the box of so many lengths, less what is beyond bounds of single entries."""
-        reach = np.minimum(times * self.scale.lengths, ranges_of(self.compiled))
+    def _bounds(self, reach: np.ndarray) -> Bounds:
         return Bounds(self.compiled, self._parts, self._at, self._own, reach, self._costs)
 
     def _candidates(self) -> Iterator[np.ndarray]:

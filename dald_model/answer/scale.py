@@ -51,13 +51,14 @@ PRINTED = 1e-8
 ALLOWED = 1e-4
 """Share of the cost of consensus that a gap may be by default, which turns one into the other. It
 resolves prices to the root of it."""
+KNOWN, SOLVED = 1e4, 1e3
+"""How many lengths the wide box reaches where clients have kinks or rows, and where only a cone
+solver bounds one: as far as 1e-3 of S is more than slopes are wrong by, some 1e-7 and 1e-6 of S a
+length. Of four drawn models whose answers were 0.1 to 67 % wrong F falls for 1e5 to 1e6 lengths, as
+linearly as a bound weakens; they would go nowhere by themselves. Of smooth clients a bound is exact
+however wide the box is, and reaches as far as they would go."""
 REACH = 10.0
-"""How many lengths the box of a proof reaches."""
-SMOOTH, EXACT, SOLVED = 1e5, 1e4, 1e3
-"""How many the wide one does where all clients are smooth, where some have kinks or rows, and where
-only a cone solver bounds one: as far as 1e-3 of S is more than slopes are wrong by, some 1e-8, 1e-7
-and 1e-6 of S a length. Of four drawn models whose answers were 0.1 to 40 % wrong F falls for 1e5 to
-1e6 lengths, as linearly as a bound weakens."""
+"""How many lengths a proof's box reaches, and how many ways that clients would go."""
 
 
 class Scale:
@@ -77,6 +78,9 @@ class Scale:
         What doubles do not hold of F, and what rounding x by 1e-12 changes of it.
     lengths : ndarray
         L, all clients' variables one after the other.
+    reach : ndarray
+        How far the wide box of a proof of smooth clients reaches: ten lengths, or ten times the
+        longest way that one would go.
     """
 
     def __init__(
@@ -103,6 +107,8 @@ class Scale:
         known = self.paid if alone.endless else max(self.paid, self.least)
         moves = [slopes.moves(one) for one in (known, self.least)]
         self.lengths = lengths_of(compiled, rows, at, alone.ways, *moves)
+        farthest = Alike.by_edges(compiled).most(alone.farthest)
+        self.reach = REACH * np.maximum(self.lengths, farthest)
         self.paid += self._paid_within(claim, at, costs, alone.endless)
         self.cost = max(self.paid, self.least)
         change = float(near.changes[np.isfinite(near.changes)].sum())
@@ -167,7 +173,7 @@ class Floor:
         self.paid = self.open = self.digits = 0.0
         self.cost = self.least = self.unseen / ALLOWED
         self.worth = self.least / np.sqrt(ALLOWED)
-        self.lengths = lengths
+        self.lengths, self.reach = lengths, KNOWN * lengths
 
 
 class Near:

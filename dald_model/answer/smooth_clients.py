@@ -110,18 +110,21 @@ class SmoothClients:
         found, error, of_terms = self.falls(at, to)
         return found - error - of_terms
 
-    def steps(self, at: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-        r"""Newton's steps :math:`-(\nabla^2 f)^+ s` for slopes s, (k, m).
+    def steps(self, at: np.ndarray, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        r"""Newton's steps :math:`-(\nabla^2 f)^+ s` for slopes s, and those that may be rounding.
 
-        Along curvature that is no rounding; NaN without a Hessian.
+        Both (k, m); the latter along curvature that may be rounding, as if it were the largest
+        such. NaN without a Hessian.
         """
-        found = np.full(at.shape, np.nan)
+        sure, faint = np.full((2, *at.shape), np.nan)
         for part, bent in self._bends(at):
-            along, _ = _along(bent, slopes[part])
+            along, rest = _along(bent, slopes[part])
             least = RIDGE * np.maximum(bent.roots[:, -1:], np.finfo(float).tiny)
-            step = np.where(bent.roots > least, along / np.maximum(bent.roots, least), 0.0)
-            found[part] = -bent.inverse * _combined(bent, step)
-        return found
+            step, is_sure = along / np.maximum(bent.roots, least), bent.roots > least
+            for found, kept in ((sure, is_sure), (faint, ~is_sure)):
+                found[part] = -bent.inverse * _combined(bent, np.where(kept, step, 0.0))
+            faint[part] -= bent.inverse * rest / least
+        return sure, faint
 
     def losses(self, slopes: np.ndarray, away: np.ndarray, enough: np.ndarray) -> np.ndarray:
         r"""How much each objective can fall from a point with these slopes, at most, (k,).

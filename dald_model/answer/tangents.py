@@ -14,9 +14,11 @@ from __future__ import annotations
 import numpy as np
 
 from dald_model.answer.alike import Alike
-from dald_model.answer.bound import prices_of
+from dald_model.answer.bound import Parts, prices_of
 from dald_model.answer.judge import SHORT, TOGETHER, WIDER, keeps_constraints, paid
-from dald_model.answer.scale import REACH, SMOOTH, Floor
+from dald_model.answer.scale import KNOWN, REACH, Floor
+from dald_model.answer.smooth_clients import smooth_groups
+from dald_model.answer.valley import fall_along_valley
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.state import State
 from dald_model.solvers.exact.lower_bound import AUXILIARY
@@ -25,8 +27,9 @@ from dald_model.solvers.exact.lower_bound import AUXILIARY
 def is_right_by_tangents(compiled: Decomposition, state: State, tolerance: float) -> bool:
     """Whether gap and multipliers of an iterate are proved; if not, a judge may find more.
 
-    Of matrices part of a price may be no price, and points outside of a domain are moved for the
-    user: nothing is proved of these.
+    Clients that are all smooth may have a valley, along which a better point refutes what is proved
+    in a box. Of matrices part of a price may be no price, and points outside of a domain are moved
+    for the user: nothing is proved of these.
     """
     told, at, live = state.tangents, state.points, compiled.layout
     if told is None or told.points is not at or not np.isfinite(told.losses).all():
@@ -49,14 +52,17 @@ def is_right_by_tangents(compiled: Decomposition, state: State, tolerance: float
     left = np.abs(told.slopes + prices_of(compiled, mu)) * lengths
     left = np.add.reduceat(left, starts)
     apart = float(mu @ state.primal)
-    for reach, most in ((REACH, allowed), (SMOOTH, WIDER * allowed)):
+    for reach, most in ((REACH, allowed), (KNOWN, WIDER * allowed)):
         brackets = losses + reach * left
         if not (brackets.min() >= -most and abs(brackets.sum() - apart) <= most):
             return False
     worth = np.maximum.reduceat(np.abs(paid(compiled, mu)) * lengths, starts)
     worth = np.maximum(worth, scale.worth / at.size)
     wrong = np.maximum(losses + SHORT * left, 0.0) / SHORT
-    return bool((wrong <= np.sqrt(tolerance) * worth).all())
+    if not (wrong <= np.sqrt(tolerance) * worth).all():
+        return False
+    groups, others = ([], live) if state.multipliers.size else smooth_groups(compiled, live)
+    return bool(others) or not fall_along_valley(compiled, Parts(groups, {}), at, allowed)
 
 
 def _is_plain(compiled: Decomposition) -> bool:

@@ -92,7 +92,7 @@ def test_smooth_clients_that_fall_along_a_valley_are_not_proved(slope: float) ->
 
     With s = 0 the point (2, 0) is a minimiser but for 2e-13. With s = 1e-7 it gains 0.05 at
     x - y = 1e6, beside objectives that change by 400 in its length: a gap of 4e-5 is allowed, and
-    ten times that in 1e5 lengths, where slopes say 0.04.
+    ten times that in a thousand lengths, where slopes say 2e-4.
     """
     x = cp.Variable(2)
     model, far = dm.Model(), x[0] - x[1]
