@@ -165,8 +165,8 @@ class Template:
             self._picks = self._picked()
         if self._picks is None:
             return self.inverted(full)
-        at, factors = self._picks
-        found = factors * full[at]
+        at, divisors = self._picks
+        found = full[at] / divisors  # as cvxpy does, to the last bit
         return tuple(
             [
                 tuple([found[part].reshape(shape, order="F") for part, shape in rule])
@@ -175,7 +175,7 @@ class Template:
         )
 
     def _picked(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Of each entry of the dual values the row that it is a multiple of, and the factor.
+        """Of each entry of the dual values the row that it is a part of, and what divides that.
 
         None where cvxpy makes more of multipliers than that.
         """
@@ -187,7 +187,9 @@ class Template:
         factors, sums, found = (np.concatenate([*map(flat, one), np.zeros(0)]) for one in each)
         at = np.rint(sums / np.where(factors, factors, 1.0)).astype(int) - 1
         at = np.clip(at, 0, self.height - 1)
-        return (at, factors) if np.allclose(found, factors * drawn[at]) else None
+        nothing = np.full(factors.shape, np.inf)
+        divisors = np.divide(1.0, factors, out=nothing, where=factors != 0)
+        return (at, divisors) if np.allclose(found, drawn[at] / divisors) else None
 
     @cached_property
     def _places(self) -> list[list[tuple[slice, tuple[int, ...]]]]:
