@@ -53,8 +53,6 @@ class ConeClient:
         The client as numbers.
     own : ndarray, shape (m,)
         Its own point, counted from the point.
-    is_known : bool
-        Whether all of it is known as quadratic, rows and kinks.
     is_blurred : bool
         Whether the last bracket is only as exact as a solver.
     """
@@ -70,7 +68,7 @@ class ConeClient:
         self._sub, self._at = sub, at
         self.form = sub.form if form is None else form
         self.own = np.zeros(at.size) if own is None else own - at
-        self.is_known = self.form is not None and is_split(self.form)
+        self._is_split = self.form is not None and is_split(self.form)
         self._cuts: list[Cut] = []
         self.is_blurred = False
         if multipliers is not None and self.here is not None:
@@ -86,7 +84,7 @@ class ConeClient:
         if self.form is None:
             return None
         here = self.form.around(self._at)
-        if not self.is_known:
+        if not self._is_split:
             return here
         constant, plain = here.quadratic.constant, here.quadratic._replace(constant=0.0)
 
@@ -105,7 +103,7 @@ class ConeClient:
     def _program(self) -> ConeProgram:
         """The client in differences from the point as a cone program."""
         assert self.here is not None
-        is_plain = self.is_known and not self.here.smooth
+        is_plain = self._is_split and not self.here.smooth
         return split_program(self.here) if is_plain else self.here.cone
 
     def bracket(
@@ -126,7 +124,7 @@ class ConeClient:
         """
         near = point - self._at
         value = cost
-        if self.here is not None and self.is_known:
+        if self.here is not None and self._is_split:
             value = self.here.objective(near) if near.any() else self._level
         value += float(price @ near)
         best = max((cut.least(price, near, reach) for cut in self._cuts), default=-np.inf)
@@ -181,7 +179,7 @@ class ConeClient:
             if self.here.objective(near) + float(price @ near) - least <= enough:
                 return least
         nowhere, wide = np.zeros(near.size), reach + np.abs(near)
-        if self.is_known and self.here.smooth:
+        if self._is_split and self.here.smooth:
             cut = least_within(self.here, price, nowhere, wide, enough).cut
         else:
             cut = bounded(self._program, price, nowhere, wide).cut
@@ -210,14 +208,14 @@ class ConeClient:
             value, point = solved.value, np.concatenate(values)
             level = cost
         else:
-            is_smooth = self.is_known and self.here.smooth
+            is_smooth = self._is_split and self.here.smooth
             found = (
                 least_within(self.here, nothing, nothing, reach)
                 if is_smooth
                 else bounded(self._program, nothing, nothing, reach)
             )
             value, point = found.value, self._at + np.clip(found.point, -reach, reach)
-            level = self._level if self.is_known else cost
+            level = self._level if self._is_split else cost
         fall = min(level - value, cost - objective(self._sub, point))
         if not (np.isfinite(fall) and fall > 0):
             return 0.0, nothing

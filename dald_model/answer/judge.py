@@ -6,8 +6,8 @@ and the lengths L of :mod:`dald_model.answer.scale` at the point x that the user
 
 * the gap, :math:`F(x) - F^* \le \epsilon S`, by the proof of :mod:`dald_model.answer.bound` in the
   box of 10 L; and ten times that, or 1e-3 S, in a wide one: ten times the ways that clients would
-  go where all are smooth, 1e4 L where some have kinks or rows, 1e3 L where only a cone solver
-  bounds one. An answer that is proved in the first box alone cannot be judged.
+  go where all are smooth, 3e3 L where some have kinks, rows or cones. An answer that is proved in
+  the first box alone cannot be judged.
   A better point beyond, along the valley of smooth clients, refutes it
   (:mod:`dald_model.answer.valley`);
 * the reported value, :math:`|value - F(x)| \le \epsilon \min(S, |F(x)|)`: it is but evaluated;
@@ -38,7 +38,7 @@ from dald_model.answer.cone_clients import ConeClient
 from dald_model.answer.feasibility import Excess, Feasibility, are_together, copies_apart
 from dald_model.answer.lengths import ranges_of
 from dald_model.answer.multipliers import balanced, improved
-from dald_model.answer.scale import ALLOWED, KNOWN, NOISE, REACH, SOLVED, Floor, Scale
+from dald_model.answer.scale import ALLOWED, NOISE, REACH, WIDE, Floor, Scale
 from dald_model.answer.smooth_clients import smooth_groups
 from dald_model.answer.valley import fall_along_valley
 from dald_model.answer.verdict import Row
@@ -230,12 +230,10 @@ class Judge:
 
     @property
     def _wide(self) -> np.ndarray:
-        """The wide box: as far as bounds of these clients are exact, and those of entries allow."""
-        cones = self._parts.cones.values()
-        if not cones:
+        """The wide box: as far as bounds of these clients hold and those of entries allow."""
+        if not self._parts.cones:
             return self.scale.reach
-        times = KNOWN if all(client.is_known for client in cones) else SOLVED
-        return np.minimum(times * self.scale.lengths, ranges_of(self.compiled))
+        return np.minimum(WIDE * self.scale.lengths, ranges_of(self.compiled))
 
     def _bounds(self, reach: np.ndarray) -> Bounds:
         return Bounds(self.compiled, self._parts, self._at, self._own, reach, self._costs)

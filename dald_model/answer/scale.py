@@ -51,12 +51,12 @@ PRINTED = 1e-8
 ALLOWED = 1e-4
 """Share of the cost of consensus that a gap may be by default, which turns one into the other. It
 resolves prices to the root of it."""
-KNOWN, SOLVED = 1e4, 1e3
-"""How many lengths the wide box reaches where clients have kinks or rows, and where only a cone
-solver bounds one: as far as 1e-3 of S is more than slopes are wrong by, some 1e-7 and 1e-6 of S a
-length. Of four drawn models whose answers were 0.1 to 67 % wrong F falls for 1e5 to 1e6 lengths, as
-linearly as a bound weakens; they would go nowhere by themselves. Of smooth clients a bound is exact
-however wide the box is, and reaches as far as they would go."""
+WIDE = 3e3
+"""How many lengths the wide box reaches where clients have kinks, rows or cones. At residuals of
+1e-6 right answers lose some 1e-7 of S a length, and 1e-3 may be lost: a third of as far as these
+are proved. Of three drawn models whose answers were 9 to 67 % wrong F falls for 1e5 lengths, as
+linearly as a bound weakens, where clients by themselves would go nowhere. Of smooth clients a bound
+is exact however wide the box is, and reaches as far as they would go."""
 REACH = 10.0
 """How many lengths a proof's box reaches, and how many ways that clients would go."""
 
@@ -173,7 +173,7 @@ class Floor:
         self.paid = self.open = self.digits = 0.0
         self.cost = self.least = self.unseen / ALLOWED
         self.worth = self.least / np.sqrt(ALLOWED)
-        self.lengths, self.reach = lengths, KNOWN * lengths
+        self.lengths, self.reach = lengths, WIDE * lengths
 
 
 class Near:
