@@ -111,7 +111,8 @@ __all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - as in __
 def __getattr__(name: str) -> Any:
     """A public name, from its module."""
     if name == "ALADIN":
-        raise AttributeError('dm.ALADIN has gone: take disclose="curvature", dm.InteriorPoint()')
+        said = 'dm.ALADIN is gone; take model.solve(disclose="curvature"), by dm.InteriorPoint()'
+        raise AttributeError(said)
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = import_module(_HOMES[name])

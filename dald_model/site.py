@@ -31,6 +31,10 @@ from dald_model.validate import check_whole
 
 Arrays = dict[str, np.ndarray]
 
+LONGEST = 2**28
+"""The most bytes of a message that is read from a socket, 256 MiB: a round of four million entries
+takes that much."""
+
 
 class Site:
     r"""A client that is declared where its data are, and answers a coordinator's messages there.
@@ -157,9 +161,7 @@ class Site:
             while True:
                 try:
                     with listener.accept() as caller:
-                        # The most bytes of a message that is read from a socket, 256 MiB: a round
-                        # of four million entries takes that much.
-                        caller.send_bytes(self.handle(caller.recv_bytes(2**28)))
+                        caller.send_bytes(self.handle(caller.recv_bytes(LONGEST)))
                 # The caller is gone, its message is too long, or it has not the key
                 except (EOFError, OSError, AuthenticationError):
                     continue

@@ -32,6 +32,8 @@ NARROWER = (10.0, 100.0)
 powers 3/2 over ten times the answer the first is contradicted as well."""
 SHARP = 1e-9
 """Share of the box to which a client is minimised for a cut."""
+UNSEEN = 1e-9
+"""Share of what slopes and curvature are worth in a box that a cone solver does not see."""
 
 
 class ConeClient:
@@ -232,8 +234,7 @@ class ConeClient:
         bent = form.quadratic
         worth = max(np.abs(reach * bent.linear).max(), (reach**2 * bent.diagonal).max())
         least = max(cut.least(nothing, nothing, reach) for cut in self._cuts)
-        # Share of what slopes and curvature are worth in a box that a cone solver does not see
-        return bool(form.objective(nothing) - least <= 1e-9 * worth)
+        return bool(form.objective(nothing) - least <= UNSEEN * worth)
 
     def _by_cvxpy(self, centre: np.ndarray, lengths: np.ndarray, price: np.ndarray) -> Solved:
         """The minimum with prices within the lengths, by the user's own expressions."""

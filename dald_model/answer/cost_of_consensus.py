@@ -39,6 +39,8 @@ NEAR = 2.0 ** np.linspace(-1.25, 1.25, 13)
 """Where it is tried between these."""
 EQUAL = 1e-12
 """Share of a fall below which another is the same, but for rounding."""
+ENDLESS = 1e-3
+"""Share of a fall in a box that another move as long has to bring for a client to fall for ever."""
 WIDE = 4.0
 """How many times as far as along a line the box of a client with rows reaches."""
 
@@ -180,8 +182,7 @@ def _gain(client: ConeClient, at: np.ndarray, fall: float, move: np.ndarray) -> 
     beyond = at + 2 * move
     if form is None or form.is_outside(beyond):
         return Gain(fall, np.abs(move), nothing, nothing)
-    # Share of a fall in a box that another move as long has to bring for a client to fall for ever
-    if client.falls(beyond[None])[0] > (1 + 1e-3) * fall:
+    if client.falls(beyond[None])[0] > (1 + ENDLESS) * fall:
         return Gain(0.0, nothing, nothing, move)
     return Gain(fall, np.abs(move), nothing, nothing)
 

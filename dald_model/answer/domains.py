@@ -26,6 +26,8 @@ from dald_model.values import flat, holding, is_inside
 
 MOST = 1e-7
 """How far a point is moved at most, in natural lengths."""
+LIFT = 1e-8
+"""The least eigenvalue of such a matrix, in what the natural lengths make of its entries."""
 AGREED = 1e-6
 """How far a matrix is moved at most, in natural lengths: a mean of copies is as far from them."""
 SMALL = 1e-6
@@ -99,8 +101,7 @@ def lifted(
         entries = (matrix @ point + offset).reshape(rule.expr.shape, order="F")
         if not np.isfinite(entries).all():
             continue
-        # The least eigenvalue of such a matrix, in what the natural lengths make of its entries
-        least = 1e-8 * float((abs(matrix) @ reach).max())
+        least = LIFT * float((abs(matrix) @ reach).max())
         low = float(np.linalg.eigvalsh((entries + entries.T) / 2)[0])
         if low >= least:
             continue

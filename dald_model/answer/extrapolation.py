@@ -35,6 +35,8 @@ LARGEST = 2_000_000
 DEGREES = range(1, 5)
 """Degrees of polynomials. With 1 and 2 alone paths take 1.15 times the rounds; with degree 5 and
 fits by least squares to more answers, 1.00."""
+AMPLIFIED = 100.0
+"""Sum of the sizes of weights from which on errors of answers would be most of the result."""
 EQUAL = 1e-8
 """Residuals of an answer in natural units below which models have nothing to add to it."""
 SIGNS = np.array([[1.0], [-1.0]])
@@ -156,8 +158,7 @@ def _ways(known: np.ndarray, values: np.ndarray) -> dict[Way, np.ndarray]:
             if degree < len(line):
                 weights = _through_points(line[-degree - 1 :])
                 found[name, degree] = np.concatenate([np.zeros(len(line) - degree - 1), weights])
-    # Sum of the sizes of weights from which on errors of answers would be most of the result
-    return {way: one for way, one in found.items() if np.abs(one).sum() <= 100.0}
+    return {way: one for way, one in found.items() if np.abs(one).sum() <= AMPLIFIED}
 
 
 def _on_line(move: np.ndarray) -> np.ndarray | None:

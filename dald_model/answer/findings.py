@@ -30,6 +30,8 @@ LOOSE = 1e-4
 """Tolerances above this are not those of an answer that a verification passes."""
 MANY = 100
 """Rounds from which on it is said of an answer, too, why it took so many."""
+FINEST = 1e-11
+"""Tolerances below this are beside rounding errors."""
 OF_THE_PROBLEM = frozenset(
     {Status.INFEASIBLE, Status.UNBOUNDED, Status.NO_MINIMISER, Status.SOLVER_ERROR}
 )
@@ -188,8 +190,7 @@ def _slow(result: Answer, left: float) -> Iterator[Finding]:
             "model.solve(start=result)",
         )
         return
-    # Tolerances below this are beside rounding errors
-    if min(result.eps_pri, result.eps_dual) < 1e-11:
+    if min(result.eps_pri, result.eps_dual) < FINEST:
         yield Finding(
             f"the tolerances of {result.eps_pri:.0e} and {result.eps_dual:.0e} are below what "
             "rounding leaves of the residuals",

@@ -38,7 +38,7 @@ from dald_model.answer.cone_clients import ConeClient
 from dald_model.answer.feasibility import Excess, Feasibility, are_together, copies_apart
 from dald_model.answer.lengths import ranges_of
 from dald_model.answer.multipliers import balanced, improved
-from dald_model.answer.scale import ALLOWED, NOISE, REACH, WIDE, Floor, Scale
+from dald_model.answer.scale import ALLOWED, NOISE, REACH, WIDE_REACH, Floor, Scale
 from dald_model.answer.smooth_clients import smooth_groups
 from dald_model.answer.valley import fall_along_valley
 from dald_model.answer.verdict import Row
@@ -56,6 +56,8 @@ PRICED = 1e-4
 TOGETHER = 1e-9
 """Share of x that copies of an exact method may differ by: 1e-4 of a length up to 1e5 lengths from
 the origin."""
+BLURRED = 3e-6
+"""Share of S that a cone solver leaves of the least value of a client, at worst."""
 SIGHT = 1e-3
 """Share of the larger of two values beyond which a reader sees that they differ."""
 ZERO = 1e-9
@@ -233,7 +235,7 @@ class Judge:
         """The wide box: as far as bounds of these clients hold and those of entries allow."""
         if not self._parts.cones:
             return self.scale.reach
-        return np.minimum(WIDE * self.scale.lengths, ranges_of(self.compiled))
+        return np.minimum(WIDE_REACH * self.scale.lengths, ranges_of(self.compiled))
 
     def _bounds(self, reach: np.ndarray) -> Bounds:
         return Bounds(self.compiled, self._parts, self._at, self._own, reach, self._costs)
@@ -304,8 +306,7 @@ class Judge:
         for name, one in found.of_clients.items():
             wrong = max(one, 0.0) / shares[name]
             if (client := self._parts.cones.get(name)) and client.is_blurred:
-                # Share of S that a cone solver leaves of the least value of a client, at worst
-                wrong = max(wrong - 3e-6 * scale / SHORT, 0.0)
+                wrong = max(wrong - BLURRED * scale / SHORT, 0.0)
             if wrong <= worst.measured * scale / own.size:  # which they are worth at least
                 continue
             worth = self.worth_of(name)

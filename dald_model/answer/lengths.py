@@ -36,6 +36,8 @@ residuals of 1e-6 leave of zero, as where all clients agree on a bound."""
 LEAST = 1e-2
 """Share of the move that is worth S that every length has at least: 1e-4 of it then changes an
 objective by 1e-6 of S."""
+PASSES = 3
+"""So many rows away a length is told to entries without one of their own."""
 FAINTLY = 0.1
 """Share of that move which then is the length: a thousandth of 1e-4 of it is what they leave."""
 NOTHING = 1e-13
@@ -139,8 +141,7 @@ def lengths_of(
     whole = np.where(np.isfinite(whole), whole, 0.0)
     whole = _passed_on(compiled, whole, is_told)
     is_agreed, right = not ways.any(), np.full(at.size, np.inf)
-    # So many rows away a length is told to entries without one of their own
-    for _ in range(3):
+    for _ in range(PASSES):
         moves, right = rows.moves(whole, asks_all=is_agreed)
         moves = np.where(np.isfinite(moves), moves, 0.0)
         moves = np.maximum(moves, _moves_of_edges(compiled, whole))

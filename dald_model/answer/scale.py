@@ -51,7 +51,7 @@ PRINTED = 1e-8
 ALLOWED = 1e-4
 """Share of the cost of consensus that a gap may be by default, which turns one into the other. It
 resolves prices to the root of it."""
-WIDE = 3e3
+WIDE_REACH = 3e3
 """How many lengths the wide box reaches where clients have kinks, rows or cones. At residuals of
 1e-6 right answers lose some 1e-7 of S a length, and 1e-3 may be lost: a third of as far as these
 are proved. Of three drawn models whose answers were 9 to 67 % wrong F falls for 1e5 lengths, as
@@ -173,7 +173,7 @@ class Floor:
         self.paid = self.open = self.digits = 0.0
         self.cost = self.least = self.unseen / ALLOWED
         self.worth = self.least / np.sqrt(ALLOWED)
-        self.lengths, self.reach = lengths, WIDE * lengths
+        self.lengths, self.reach = lengths, WIDE_REACH * lengths
 
 
 class Near:

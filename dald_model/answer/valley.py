@@ -21,6 +21,11 @@ from dald_model.answer.alike import Alike
 from dald_model.answer.bound import Parts
 from dald_model.compile.decomposition import Decomposition
 
+DAMPED = 1e-10
+"""delta, with diagonals of one. Of three valleys of Huber losses (condition 1e8 to 1e12) 1e-8 and
+1e-10 find half of what there is to gain and more; with 1e-12 the way is of rounding in two."""
+ROUNDED = 1e-12
+"""How far the two ends of an edge may move apart, as a share of how far they move."""
 MOST = 1_000
 """Entries up to which a valley is sought: the matrix is dense."""
 TIMES = 4.0 ** np.arange(-8, 16)
@@ -50,10 +55,7 @@ def fall_along_valley(
     roots = np.sqrt(np.diagonal(bent))
     roots = np.where(roots > 0, roots, 1.0)
     try:
-        # delta, with diagonals of one. Of three valleys of Huber losses (condition 1e8 to 1e12)
-        # 1e-8 and 1e-10 find half of what there is to gain and more; with 1e-12 the way is of
-        # rounding in two.
-        factor = cho_factor(bent / np.outer(roots, roots) + 1e-10 * np.eye(roots.size))
+        factor = cho_factor(bent / np.outer(roots, roots) + DAMPED * np.eye(roots.size))
     except (LinAlgError, ValueError):  # not finite, or curvature below what rounding leaves
         return 0.0
     step = -cho_solve(factor, slopes / roots) / roots
@@ -71,5 +73,4 @@ def fall_along_valley(
 
 def _keeps_edges(compiled: Decomposition, move: np.ndarray) -> bool:
     tails, heads = (compiled.stacked.matrix @ move).reshape(2, -1)
-    # How far the two ends of an edge may move apart, as a share of how far they move
-    return np.allclose(tails, heads, rtol=1e-12, atol=0.0)
+    return np.allclose(tails, heads, rtol=ROUNDED, atol=0.0)

@@ -21,6 +21,8 @@ from dald_model.declare.affine import NO_OTHERS, affine_parts
 from dald_model.declare.client import Client
 from dald_model.declare.structure_key import Leaves
 
+COMPARED = 64
+"""Entries up to which constants are compared, to find parts that are the same."""
 ENTRYWISE = (NegExpression, cp.AddExpression, cp.multiply, DivExpression)
 """What may be between constants: numpy gives values of whatever shape these have."""
 Shapes = tuple[tuple[int, ...], ...]
@@ -92,9 +94,8 @@ class Representative:
                 return None
             promoted = {key: shapes[at] for key, at in self._promoted.items()}
         values = [constant.value for constant in known.constants]
-        # Entries up to which constants are compared, to find parts that are the same
         stays = [
-            (at in self._fixed or other.size <= 64) and is_same(value, other.value)
+            (at in self._fixed or other.size <= COMPARED) and is_same(value, other.value)
             for at, (value, other) in enumerate(zip(values, self._constants, strict=True))
         ]
         if not all(stays[at] for at in self._fixed):

@@ -33,6 +33,8 @@ CONES = {
 """Our word for a cone -> Clarabel's type."""
 KEPT = 64
 """How many canonical forms a template keeps, and how many instantiators a lowering."""
+OFTEN = 3
+"""Sets of numbers from which on it pays to know how the form depends on them."""
 ONE = 2
 """The same of a single number: to know it takes no more than the form of another."""
 
@@ -112,8 +114,7 @@ class Template:
         if self._base is None or not self.parameters:
             return None
         first, problem, structure = self._base
-        # Sets of numbers from which on it pays to know how the form depends on them
-        often = ONE if joined(first).size == 1 else 3
+        often = ONE if joined(first).size == 1 else OFTEN
         if self._asked < often:
             return None
         if self._asked == often:

@@ -28,6 +28,9 @@ from dald_model.solvers.exact.native import STATUSES, solved_once
 from dald_model.text import counted
 from dald_model.values import flat
 
+CARRIED = 1e-3
+"""Share of the largest multiplier from which on a row has part in a proof: an interior point leaves
+multipliers of other rows at some 1e-6 of it."""
 NAMED = 6
 """Constraints that a message names at most."""
 HALF = 0.5
@@ -58,9 +61,7 @@ def contradiction(
     vertex = infeasibility(cone)  # of linear rows: it rests on as few as may be
     z = z if vertex is None else vertex
     sizes = np.abs(z) * np.sqrt(sp.csr_array(cone.rows).power(2).sum(axis=1))
-    # Share of the largest multiplier from which on a row has part in a proof: an interior point
-    # leaves multipliers of other rows at some 1e-6 of it.
-    carried = np.where(sizes >= 1e-3 * sizes.max(), z, 0.0)
+    carried = np.where(sizes >= CARRIED * sizes.max(), z, 0.0)
     fall = -float(cone.rhs @ carried)
     found = []
     for name, part in rows.items():

@@ -34,6 +34,9 @@ from dald_model.values import flat
 
 VERSION = 3
 """Of the format; another one is refused."""
+MOVED = 1e-6
+"""Numbers of a client that moved by more than this share of their size are others: rounding, on
+another machine, moves them by less."""
 HEADER = Record(
     {
         "version": Whole(),
@@ -313,10 +316,8 @@ def _shown(name: Any) -> str:
 def _alike(then: list[list[float]], now: list[list[float]]) -> bool:
     if len(then) != len(now):
         return False
-    # Numbers of a client that moved by more than this share of their size are others: rounding, on
-    # another machine, moves them by less.
     return all(
-        abs(a - b) <= 1e-6 * max(one[0], two[0])
+        abs(a - b) <= MOVED * max(one[0], two[0])
         for one, two in zip(then, now, strict=True)
         for a, b in zip(one, two, strict=True)
     )

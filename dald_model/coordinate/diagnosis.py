@@ -19,6 +19,9 @@ PERIOD = 25
 """Rounds between two looks."""
 PATIENCE = 500
 """Rounds without improvement after which a run counts as stalled; kinks may take hundreds."""
+DOUBT = 50
+"""The same after which it is asked, once, whether there is an optimum at all: proposals of an
+acceleration keep the residuals of an infeasible problem from being steady."""
 GROWTH = 1e8
 """A residual this many times its size in the first rounds counts as diverged."""
 STEADY = 2e-2
@@ -75,9 +78,7 @@ class FailureMonitor:
         self._looked = round_ // PERIOD
         is_out = not math.isfinite(worst) or worst > GROWTH * self._early
         is_stuck = round_ - self._since >= self.patience
-        # Asked once whether there is an optimum: proposals of an acceleration keep the residuals of
-        # an infeasible problem from being steady
-        is_doubtful = is_stuck or round_ - self._since >= 50
+        is_doubtful = is_stuck or round_ - self._since >= DOUBT
         if (is_out or is_doubtful) and (termination := self.prove(state)):
             return termination
         if is_out:

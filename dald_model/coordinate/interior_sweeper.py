@@ -38,14 +38,28 @@ from dald_model.solvers.interior.shown import sent
 SHARPER = 1000.0
 """So many times smaller than the loop's tolerances violations and gap become, two rounds more:
 prices have half the digits of the value where a constraint is nearly active."""
+STEEPER = 100.0
+"""So many times smaller still slopes become, a round more where terms are smooth: they are relative
+to the steepest of all, and prices to the steepest of one client."""
+WORTH = 1e-9
+"""Least value that a gap is relative to, as a share of the value in the first round."""
+SHORTEST = 1e-7
+"""A step that is shorter moves nothing."""
 PATIENCE = 3
 """Rounds in which residuals do not halve after which rounding is at work: they fall by ten a round
 near the end."""
+FAR_PATIENCE = 10
+"""The same far from the end, where short steps may halve nothing for a while."""
 PROVED = 1e-7
 """What of a ray of length one may be left of the zero that it ought to be: then no point within
 1e7 units is feasible, or the fall goes on as far."""
+BEHIND = 1e3
+"""So many times the best residual is no progress that is left for later."""
 INACCURATE = 1e-4
 """Residuals up to which an answer that rounding ended is one, if an inaccurate one."""
+CORRECTED = 10
+"""Rounds in which an active set is corrected at most: of 100 steps of tanks from states that have
+nothing to do with each other the slowest takes 9, and where it takes more it goes in a circle."""
 
 
 KEPT = (
@@ -151,16 +165,13 @@ class InteriorSweeper:
             if self._later is None:
                 self._put(joint, state)
             state.objectives = self._objectives(found)
-        # Far from the end short steps may halve nothing for a while
-        patience = PATIENCE if self._nearest <= INACCURATE else 10
+        patience = PATIENCE if self._nearest <= INACCURATE else FAR_PATIENCE
         is_stuck = is_stuck or self._since >= patience
         if is_stuck and self._is_stuck:
             self._give_up(joint, state)
         self._is_stuck = is_stuck
         # Where rounding ends the progress, what was reached is held against what was asked for
-        # So many times smaller still slopes become, a round more where terms are smooth: they are
-        # relative to the steepest of all, and prices to the steepest of one client.
-        sharper, steeper = (1.0, 1.0) if is_stuck else (SHARPER, SHARPER * 100.0)
+        sharper, steeper = (1.0, 1.0) if is_stuck else (SHARPER, SHARPER * STEEPER)
         primal = sharper * max(self._found.primal, self._relative(self._found))
         apart = float(np.abs(state.primal).max(initial=0.0))
         residuals = Residuals(apart, self._found.dual, primal, steeper * self._found.dual)
@@ -299,10 +310,7 @@ class InteriorSweeper:
         # Where nothing is left of a residual's worth the set has no point; the empty set of a
         # program without cones has one, unless no round comes nearer
         is_lost = worst > 1.0 and not joint.coordinator.is_free
-        # Rounds in which an active set is corrected at most: of 100 steps of tanks from states that
-        # have nothing to do with each other the slowest takes 9, and where it takes more it goes in
-        # a circle.
-        if not is_lost and worst < np.inf and self._held <= 10 and self._since < PATIENCE:
+        if not is_lost and worst < np.inf and self._held <= CORRECTED and self._since < PATIENCE:
             return joint.coordinator.found
         self._joint = self._anew(joint)
         self._first = self._worth_first(self._joint.coordinator)
@@ -326,9 +334,7 @@ class InteriorSweeper:
         if coordinator.tau < coordinator.kappa:
             self._check(joint, state)
         worst = min(self._worst(found), self._ray)
-        # A step that is shorter moves nothing
-        # So many times the best residual is no progress that is left for later
-        is_stuck = found.step < 1e-7 or worst > max(1e3 * self._nearest, 1e-6)
+        is_stuck = found.step < SHORTEST or worst > max(BEHIND * self._nearest, 1e-6)
         # Where slopes alone are left to fall, and grow tenfold, they are rounding
         is_stuck |= self._nearest <= 1e-6 / SHARPER and worst > 10 * self._nearest
         return found, is_stuck and bool(np.isfinite(self._best) or not np.isfinite(worst))
@@ -382,8 +388,7 @@ class InteriorSweeper:
         return max(abs(coordinator.found.value), 1 / coordinator.cost)
 
     def _relative(self, found: Found) -> float:
-        # Least value that a gap is relative to, as a share of the value in the first round
-        worth = max(min(abs(found.value), abs(found.bound)), 1e-9 * self._first)
+        worth = max(min(abs(found.value), abs(found.bound)), WORTH * self._first)
         return abs(found.gap) / max(worth, np.finfo(float).tiny)
 
     def _put(self, joint: Joint, state: State) -> None:

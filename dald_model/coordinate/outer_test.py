@@ -22,9 +22,13 @@ PATIENCE = 5
 """Rounds that a run goes on for it, and no more: it has met its tolerances."""
 
 
+RETRIES = 3
+"""Rounds that a run goes on because an answer fell short of its accuracy."""
 REFUSALS = 3
 """How often a run goes on whose residuals met their tolerances and whose gap is not proved: once in
 the scales of the proof, then each time with tolerances ten times as small."""
+SHARPER = 0.1
+"""By how much tolerances shrink with each refusal but the first."""
 KEPT = ("retried", "waited", "certifies_from", "refused")
 """Of its attributes, those that a file holds."""
 
@@ -102,8 +106,7 @@ class OuterTest:
         if not (self._is_tested and is_exact and is_done):
             return False
         is_fixed = self._method.goal is Goal.FIXED_POINT  # clients need not agree there
-        # By how much tolerances shrink with each refusal but the first
-        sharper = 0.1 ** max(0, self.refused - 1)
+        sharper = SHARPER ** max(0, self.refused - 1)
         agrees = is_fixed or found.primal_scaled <= sharper * settings.eps_pri
         if not (agrees and found.dual_scaled <= sharper * settings.eps_dual):
             return False
@@ -113,8 +116,7 @@ class OuterTest:
                 return False
         is_short = reduce.any(bool(state.inaccurate.any()))
         self.retried += is_short
-        # Rounds that a run goes on because an answer fell short of its accuracy
-        return not is_short or self.retried > 3
+        return not is_short or self.retried > RETRIES
 
     def refusal(self, state: State) -> EndProof | None:
         """The proof of an iterate that met the test, where its gap is too large; else None."""

@@ -20,6 +20,8 @@ import numpy as np
 
 SHARE = 2 / 3
 """The part of the rounds so far, the last of them, that the pace is taken from."""
+FEWEST = 3
+"""Rounds that it is taken from at least."""
 
 
 LOG = logging.getLogger("dald_model")
@@ -49,8 +51,7 @@ def rounds_left(merits: np.ndarray) -> float:
         short to tell.
     """
     found = np.minimum.accumulate(np.where(np.isfinite(merits), merits, np.inf))
-    # Rounds that it is taken from at least
-    width = max(3, math.floor(SHARE * found.size))
+    width = max(FEWEST, math.floor(SHARE * found.size))
     if found.size and found[-1] <= 1:
         return 0.0
     if found.size <= width or not np.isfinite(found[-1 - width]):

@@ -24,6 +24,11 @@ from dald_model.coordinate.status import Status, Termination
 from dald_model.solvers.exact.attainment import descent
 from dald_model.values import holding, is_inside
 
+DECADES = 6
+"""So many times ten the steps grow along the direction: a direction that is wrong by the eight
+digits of a solver shows by then, and one that is right by all digits of doubles does not."""
+ROUNDED = 1e-13
+"""Share of the clients' values, per step, by which rounding of a direction may raise their sum."""
 LEAST = 100.0
 """Steps that are counted in any case: values are sums of so many terms of their size."""
 ENOUGH = 4
@@ -32,8 +37,12 @@ STEADY = 0.05
 """By how much of themselves these differ at most where nothing bounds the objective: a logarithm
 falls by the same in each tenfold step, the slowest power in use, :math:`x^{-0.1}`, by a fifth less.
 """
+PART = 0.05
+"""The least part of the whole fall that it then is: over six such steps a logarithm has a sixth."""
 SHOWN = 4
 """The most entries of a direction that are named."""
+MOVING = 1e-3
+"""Share of its size, in balanced units, from which on a row moves; less is a solver's tolerance."""
 SMALL = 1e-6
 """Share of the largest entry of a direction below which others are left out."""
 
@@ -120,8 +129,7 @@ def falls_forever(compiled: Decomposition, points: Points) -> Recession | None:
     found, room = followed
     falls = found[0] - found[-1]
     last = -np.diff(found[-ENOUGH:].sum(axis=1))
-    # The least part of the whole fall that it then is: over six such steps a logarithm has a sixth.
-    is_steady = np.ptp(last) <= STEADY * last[-1] and last[-1] > max(room, 0.05 * falls.sum())
+    is_steady = np.ptp(last) <= STEADY * last[-1] and last[-1] > max(room, PART * falls.sum())
     is_unbounded = len(proof.directions) == 1 or bool(is_steady)
     clients = [name for name in compiled if name not in compiled.servers]
     client = max(clients, key=lambda name: falls[compiled.order[name]])
@@ -147,9 +155,7 @@ def _follow(
     far = max(np.abs(points[name] / unit).max() for name, unit in units.items())
     long = max(np.abs(direction[name] / unit).max() for name, unit in units.items())
     far = max(1 / slow, float(far / long))
-    # So many times ten the steps grow along the direction: a direction that is wrong by the eight
-    # digits of a solver shows by then, and one that is right by all digits of doubles does not.
-    steps = np.array([0.0, *(far * 10.0**decade for decade in range(7))])
+    steps = np.array([0.0, *(far * 10.0**decade for decade in range(DECADES + 1))])
     along = [{n: points[n] + step * part for n, part in direction.items()} for step in steps]
     paths = [np.array([at[name] for at in along]) for name in compiled]
     found = objectives(list(compiled.values()), paths).T
@@ -160,8 +166,7 @@ def _follow(
         return None
     sizes = np.abs(found).sum(axis=1)
     sizes = np.maximum(steps[1:] * fast, LEAST) * np.maximum(sizes[1:], sizes[:-1])
-    # Share of the clients' values, per step, by which rounding of a direction may raise their sum
-    room = 1e-13 * (sizes + steps[1:] * terms)
+    room = ROUNDED * (sizes + steps[1:] * terms)
     is_rising = (np.diff(found.sum(axis=1)) > room).any()
     return None if is_rising else (found, float(room[-1]))
 
@@ -171,8 +176,7 @@ def _speeds(cone: ConeProgram, direction: np.ndarray, units: np.ndarray) -> tupl
     kinds = np.repeat([kind for kind, _ in cone.cones], [cone_height(*one) for one in cone.cones])
     rows = cone.rows[~np.isin(kinds, LINEAR)]
     speeds = np.abs(rows @ direction)
-    # Share of its size, in balanced units, from which on a row moves; less is a solver's tolerance
-    moving = speeds[speeds > 1e-3 * (abs(rows) @ units)]
+    moving = speeds[speeds > MOVING * (abs(rows) @ units)]
     return (float(moving.min()), float(moving.max())) if moving.size else (1.0, 1.0)
 
 

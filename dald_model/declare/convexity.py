@@ -118,6 +118,9 @@ def _said(part: Any, is_whole: bool) -> str:
 ROUNDED = 1e-9
 """A negative eigenvalue up to this share of the largest one counts as zero: the rounding errors of
 a Gram matrix of 1e6 rows stay below it, and so do those of an eigenvalue decomposition."""
+CHECKED = 0.1
+"""cvxpy has checked a plain constant matrix to 1e-10; where the largest entry, and so the largest
+eigenvalue, is at least this, its check is the finer one."""
 LARGE = 500
 """Size from which on a Cholesky factorisation is tried first: 500 eigenvalues take 20 ms, 3,000
 take 20 times as long as the factorisation."""
@@ -136,9 +139,7 @@ def check_asserted(part: Any, where: str) -> None:
     for form in quad_forms(part):
         matrix = form.args[1]
         value: Any = matrix.value
-        # cvxpy has checked a plain constant matrix to 1e-10; where the largest entry, and so the
-        # largest eigenvalue, is at least this, its check is the finer one
-        if isinstance(matrix, cp.Constant) and abs(value).max() >= 0.1:
+        if isinstance(matrix, cp.Constant) and abs(value).max() >= CHECKED:
             continue
         is_psd = matrix.is_psd()
         ends = _ends(value if is_psd else -value)

@@ -25,6 +25,8 @@ UNEVEN, CUTS = 300, 10
 partitions the best is of. (Eight blocks of 100 variables with 80 rows between any: the borders of
 3 clients cut 104 times, 311 times where all must be as large; repeated bisection by Kernighan and
 Lin cut 87 times, into clients of 400, 200 and 200.)"""
+PRECISION = 5040
+"""METIS takes whole numbers: this is divided by all up to 10."""
 FEW = 64
 """Entries of a part up to which all pairs of them count; of a longer one neighbours do."""
 STACKED = 0.5
@@ -132,11 +134,10 @@ def partitioned(given: ArrayProblem, count: int) -> np.ndarray:
     near.setdiag(0)
     near.eliminate_zeros()
     metis = metis_of(count)
-    # METIS takes whole numbers: this is divided by all up to 10.
     found = metis.part_graph(
         count,
         adjacency=metis.CSRAdjacency(near.indptr, near.indices),
-        eweights=np.maximum(1, np.round(5040 * near.data)).astype(int).tolist(),
+        eweights=np.maximum(1, np.round(PRECISION * near.data)).astype(int).tolist(),
         options=metis.Options(ufactor=UNEVEN, ncuts=CUTS, seed=0),
     )
     parts = np.array(found.vertex_part)

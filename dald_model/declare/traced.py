@@ -29,6 +29,10 @@ from dald_model.values import REFUSALS, preserved
 
 GUARDS = 2
 """Owners that are also declared by themselves: with one more, tracing costs what it saves."""
+POINTS = 2
+"""Points at which both declarations of one owner are compared."""
+ROUNDED = 1e-9
+"""Relative difference of their costs: the same sums in another order differ by some 1e-13."""
 
 Read = Callable[[Hashable, Any], tuple[Any, Any]]
 """From a name and its data, or what stands for them, to an objective and constraints."""
@@ -290,8 +294,7 @@ def _is_close(one: Any, other: Any) -> bool:
     """Whether two values are the same but for rounding."""
     if np.shape(one) != np.shape(other):
         return False
-    # Relative difference of their costs: the same sums in another order differ by some 1e-13.
-    return bool(np.allclose(one, other, rtol=1e-9, atol=0.0, equal_nan=True))
+    return bool(np.allclose(one, other, rtol=ROUNDED, atol=0.0, equal_nan=True))
 
 
 def _check(pairs: Sequence[Pair], clients: Mapping[Hashable, Client], read: Read) -> None:
@@ -310,8 +313,7 @@ def _check(pairs: Sequence[Pair], clients: Mapping[Hashable, Client], read: Read
         is_same &= {v.id for v in alone.variables} == {v.id for v in alike.variables}
         is_same &= [*map(type, alone.constraints)] == [*map(type, alike.constraints)]
         with preserved(alone.variables), np.errstate(all="ignore"):
-            # Points at which both declarations of one owner are compared
-            for _ in range(2 if is_same else 0):
+            for _ in range(POINTS if is_same else 0):
                 point = {v.id: v.project(generator.normal(size=v.shape)) for v in alone.variables}
                 values = _at(alone, point), _at(alike, point)
                 is_same &= all(map(_is_close, *values))

@@ -48,6 +48,8 @@ import numpy as np
 from dald_model.compile.subproblem import Subproblem
 from dald_model.solvers.base import Answers, Turn
 
+REMEMBERED = 32
+"""Answers that a new one is compared with: with 10,000 shared entries they take 10 MB a client."""
 ROOT = float(np.sqrt(np.finfo(float).eps))
 """Relative accuracy of points, prices and objectives that no solver promises to exceed, whatever it
 is asked for: interior points stop at residuals of 1e-8 beside their data, which are not known here.
@@ -77,9 +79,7 @@ class ConvexityCheck:
         self._has_kinks = has_kinks
         self._matrix, self._offset = sub.sides
         self._absolute, self._signs = abs(self._matrix), sub.signs
-        # Answers that a new one is compared with: with 10,000 shared entries they take 10 MB a
-        # client.
-        self._known: deque[Answered] = deque(maxlen=32)
+        self._known: deque[Answered] = deque(maxlen=REMEMBERED)
 
     def seen(self, turn: Turn, answers: Answers, tolerance: float) -> str:
         """The contradiction of an answer to earlier ones, or "", and then it is remembered."""

@@ -19,6 +19,8 @@ Read = TypeVar("Read")
 
 NEVER = -1
 """A life that no host has."""
+NAMED_IN_FULL = 80
+"""The most letters of names of clients in a message."""
 
 
 class Pending(NamedTuple):
@@ -187,5 +189,4 @@ class Failover:
         )
 
     def _who(self) -> str:
-        # The most letters of names of clients in a message
-        return shortened(", ".join(map(repr, self._names())), 80)
+        return shortened(", ".join(map(repr, self._names())), NAMED_IN_FULL)

@@ -23,6 +23,8 @@ MESSAGE, REPLY = 1, 2
 EAGER, IDLE = 0.002, 0.0005
 """Seconds that are waited without a pause, and the pause from then on: a rank that waits longer
 leaves its core to others."""
+PASSING = 0.2
+"""Seconds that the launcher has to pass on what was printed, before it ends the job at once."""
 LOST = 1
 """Exit code of a job that lost a rank."""
 MODULE = "mpi4py"
@@ -163,8 +165,7 @@ def _end(mpi: ModuleType, ranks: list[Rank]) -> None:
     if any(rank.is_lost for rank in ranks):
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
-        # Seconds that the launcher has to pass on what was printed, before it ends the job at once
-        time.sleep(0.2)
+        time.sleep(PASSING)
         mpi.COMM_WORLD.Abort(LOST)
     for rank in ranks:
         rank.end()

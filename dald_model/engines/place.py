@@ -20,6 +20,9 @@ from dald_model.engines.wire import NUMBERS, Expected, Message, encode
 from dald_model.errors import LostError
 from dald_model.solvers.base import NOTHING, Answers, Encoding, Multipliers, Turn
 
+FINEST = 1e-10
+"""The accuracy of answers that are asked for again, for the multipliers that go with them."""
+
 
 class RemoteSession:
     """Session of clients that are solved at a host, see :class:`dald_model.solvers.base.Session`.
@@ -163,9 +166,7 @@ class Place(Failover):
         """
 
         def again() -> Sent:
-            # The accuracy of answers that are asked for again, for the multipliers that go with
-            # them
-            return self._send(self._kept, 1e-10)
+            return self._send(self._kept, FINEST)
 
         def send() -> Sent:
             self._notice()

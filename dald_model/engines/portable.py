@@ -25,6 +25,8 @@ from dald_model.validate import is_whole
 VERSION = 2
 """Of the format; another one is refused."""
 NO_CLIENT = "unpack: the bytes are no packed client; expected those of pack"
+LATEST = 10**6
+"""The largest number that is taken for one of a format."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,8 +190,7 @@ def unpack(data: bytes) -> Portable:
         raise OptionError(NO_CLIENT) from error
     if found is not None:
         return found
-    # The largest number that is taken for one of a format
-    if not is_whole(version, 0, 10**6):
+    if not is_whole(version, 0, LATEST):
         raise OptionError(NO_CLIENT)
     raise OptionError(
         f"unpack: the client was packed in format {version}, expected {VERSION}; "

@@ -33,6 +33,8 @@ FIELDS = {
 """The fields of the header, all of them required."""
 SIDED = {*LINEAR, "SecondOrderConeT"}
 """Clarabel's cones whose argument is their number of rows."""
+EXPONENTS = 1e-6
+"""How far the exponents of a power cone may be from adding up to one, as in cvxpy."""
 
 _TERMS = {kind.name: kind for kind in kinds.KINDS if not isinstance(kind, kinds.Linear)}
 _BOUNDED = {kind.name for kind in kinds.KINDS if kind.is_set} | {"huber"}
@@ -190,8 +192,7 @@ def _height(kind: str, argument: Any) -> int:
         _demand(
             isinstance(argument, list) and all(_is_finite(a) and a > 0 for a in argument), "powers"
         )
-        # How far the exponents of a power cone may be from adding up to one, as in cvxpy
-        _demand(abs(math.fsum(argument) - 1) <= 1e-6, "powers that do not add up to one")
+        _demand(abs(math.fsum(argument) - 1) <= EXPONENTS, "powers that do not add up to one")
     return cone_height(kind, argument)
 
 

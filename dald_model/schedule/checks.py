@@ -15,6 +15,8 @@ from dald_model.validate import check_flag, check_whole
 
 DRAWS = 2000
 """Inner loops that are tried."""
+DEVIATIONS = 6.0
+"""Standard deviations that a count may be off: with equal probabilities once in 10^9 clients."""
 
 
 def check_fairness(
@@ -57,8 +59,7 @@ def check_fairness(
             "probability"
         )
     share = sum(counts.values()) / (len(names) * DRAWS)
-    # Standard deviations that a count may be off: with equal probabilities once in 10^9 clients.
-    allowed = 6.0 * np.sqrt(share * (1 - share) * DRAWS) + 1e-9
+    allowed = DEVIATIONS * np.sqrt(share * (1 - share) * DRAWS) + 1e-9
     worst = max(names, key=lambda name: abs(counts[name] - share * DRAWS))
     if abs(counts[worst] - share * DRAWS) > allowed:
         warnings.warn(

@@ -20,10 +20,16 @@ Points = Mapping[Hashable, np.ndarray]
 
 WIDEST = 16.0
 """The most inches that a row of names, or a whole consensus graph, should take."""
+MOST_NAMES = 100
+"""The most nodes that are drawn with their names; more are dots."""
 MOST_DOTS, MOST_ROWS = 300, 40
 """More nodes are drawn level by level where there are few levels: a row of dots is a grey bar."""
 DOT = 0.06
 """The inches that a dot takes."""
+HUB = 10
+"""A server or a coupling of more neighbours is a large dot."""
+CROWD = 7.0
+"""The inches that a consensus graph of dots takes."""
 LETTER, HIGH, GAP = 8, 0.2, 0.15
 """The size of a name in points, the height of its box, and the room between two boxes."""
 
@@ -85,8 +91,7 @@ def graph_plot(
     names = _names(graph)
     boxes = {name: box for one in graph for name, box in _boxes([one], names).items()}
     if not names:  # a hub among dots is seen by its size
-        # A server or a coupling of more neighbours is a large dot
-        boxes |= {n: 4 * boxes[n] for n in (*servers, *couplings) if graph.degree[n] > 10}
+        boxes |= {n: 4 * boxes[n] for n in (*servers, *couplings) if graph.degree[n] > HUB}
     middle = list(servers) or [max(graph, key=graph.degree.__getitem__)]
     if all(one in middle or two in middle for one, two in graph.edges):
         layout = nx.shell_layout(graph, [middle, [name for name in graph if name not in middle]])
@@ -98,8 +103,7 @@ def graph_plot(
     if names:
         points = _apart(points, np.array([boxes[n] for n in graph]))
     else:
-        # The inches that a consensus graph of dots takes
-        points = points * 7.0 / np.ptp(points, axis=0).max()
+        points = points * CROWD / np.ptp(points, axis=0).max()
     places = dict(zip(graph, points, strict=True))
     clients = counted(len(graph) - len(servers) - len(couplings), "client")
     edges = counted(len(graph.edges), "edge")
@@ -167,8 +171,7 @@ def _colours(servers: Collection[Hashable], couplings: Collection[Hashable]) -> 
 
 def _names(graph: nx.Graph) -> dict[Hashable, str]:
     """Labels of the nodes; long names are cut in the middle, as numbers stand at the end."""
-    # The most nodes that are drawn with their names; more are dots
-    if len(graph) > 100:
+    if len(graph) > MOST_NAMES:
         return {}
     names = {name: " ".join(str(name).split()) or "''" for name in graph}
     return {n: s if len(s) <= 24 else f"{s[:13]}...{s[-8:]}" for n, s in names.items()}

@@ -22,6 +22,9 @@ Measured: both are as fast at 0.28 for (100, 100) in cache, at 0.4 for 20 matric
 beyond 0.7 for 500 of these, which come from memory.
 """
 
+SPARSE_GRAM = 0.1
+"""The same for products of a matrix with its own transpose."""
+
 FEW = 0.5
 """Share of the rows with a weight up to which these are copied for a product."""
 
@@ -33,6 +36,9 @@ EVERY = slice(None)
 
 SIZEABLE = 2**15
 """Bytes of a dense matrix from which a Python call costs less than a copy of it would."""
+
+ARGUMENT = 20
+"""What a function of an argument costs, in entries of its row."""
 
 SPARE_SHARE, SPARE = 0.25, 2**18
 """Zeros that arrays may hold: as a share of what they are for, and the entries that cost as much as
@@ -208,8 +214,7 @@ class Sparse:
             found[:, range(width), range(width)] = own.reshape(-1, width)
             return found
         is_small = 8 * height * width < SIZEABLE
-        # Density below which a product of a matrix with its own transpose stays sparse
-        if is_small or self._block.nnz > 0.1 * self._block.shape[0] * width:
+        if is_small or self._block.nnz > SPARSE_GRAM * self._block.shape[0] * width:
             return Dense(self.full).gram(diagonal)
         found = np.empty((len(diagonal), width, width))
         for i, weight in enumerate(diagonal):
@@ -275,8 +280,7 @@ def alike(
 
     def cost(shape: np.ndarray) -> np.ndarray:
         heights = shape[..., 1 : places + 1] * shape[..., places + 1 :]
-        # What a function of an argument costs, in entries of its row
-        return 20 * heights.sum(axis=-1) + shape[..., 0] * (heights @ is_dense)
+        return ARGUMENT * heights.sum(axis=-1) + shape[..., 0] * (heights @ is_dense)
 
     own = cost(shapes)
     found: list[list[int]] = []

@@ -23,6 +23,9 @@ from dald_model.solvers.arrays.groups import Selected, SummandGroup, grouped
 from dald_model.solvers.arrays.indexing import SelectionCache, is_run, ranges
 from dald_model.values import REFUSALS, evaluated, flat, preserved
 
+GATHERED = 0.25
+"""Share of the clients below which to gather their matrices is cheaper than to evaluate all."""
+
 
 class Smooth:
     """The objectives of n clients, see the module.
@@ -128,8 +131,7 @@ class Smooth:
         The first time that many are asked for, to evaluate the others for nothing is cheaper than
         to gather matrices that may not be asked for again.
         """
-        # Share of the clients below which to gather their matrices is cheaper than to evaluate all
-        is_few = which.size <= 0.25 * self.sizes.size or which.size == self.sizes.size
+        is_few = which.size <= GATHERED * self.sizes.size or which.size == self.sizes.size
         if self._is_dear or is_few or is_run(which) or not self._kept.is_new(which):
             return self._kept(which), points, None
         columns = ranges(self.starts[which], self.sizes[which])

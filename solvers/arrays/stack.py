@@ -12,6 +12,9 @@ from dald_model.compile.kinds.kind import Kind
 from dald_model.solvers.arrays.indexing import Index
 from dald_model.solvers.arrays.matrices import Matrices, gram, together
 
+ROUNDED = 1e-13
+"""An argument below this share of its offset has no digits that a step from there would have."""
+
 
 class TermValues(NamedTuple):
     r"""What k clients' smooth terms are at a point.
@@ -119,9 +122,7 @@ class Stack(NamedTuple):
         """
         values, slopes, bends = self.kind.evaluate(u, self.parameter)
         if self.kind.is_positive and self.offset is not None:
-            # An argument below this share of its offset has no digits that a step from there would
-            # have
-            values = np.where(u > 1e-13 * np.abs(self.offset), values, np.inf)
+            values = np.where(u > ROUNDED * np.abs(self.offset), values, np.inf)
         return values, slopes, bends
 
     def _rise(self, slopes: np.ndarray, change: np.ndarray) -> np.ndarray:

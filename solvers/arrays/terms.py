@@ -12,6 +12,9 @@ from dald_model.solvers.arrays.indexing import selection
 from dald_model.solvers.arrays.matrices import CACHE, alike, is_sparse
 from dald_model.solvers.arrays.stack import Stack, TermValues
 
+PROJECTIONS = 200
+"""After how many the search for an inner point of a domain gives up."""
+
 
 class Terms:
     """The terms of k clients that have the same kinds in the same order.
@@ -219,8 +222,7 @@ def shared(
 def _inner(rows: np.ndarray, offset: np.ndarray) -> np.ndarray:
     x, inverse = np.zeros(rows.shape[1]), None
     for scale in (1.0, 1e-3, 1e-6):
-        # After how many the search for an inner point of a domain gives up
-        for _ in range(200):
+        for _ in range(PROJECTIONS):
             u = rows @ x + offset
             if (u > scale / 2).all():
                 return x

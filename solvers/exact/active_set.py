@@ -26,6 +26,9 @@ from dald_model.solvers.arrays.indexing import outer, selection, times
 from dald_model.solvers.exact.cholesky import eliminate, triangles, unit_rows, variable_scales
 from dald_model.solvers.exact.quadratic_step import Errors, Step, nonsmooth_terms, wide
 
+SINGULAR = 2e-11
+"""Smallest Cholesky pivot of the scaled H: DAQP regularises where it finds 1e-11 or less."""
+
 MISSED = 1e-8
 """A client has failed whose residuals exceed this share of the largest numbers in them."""
 
@@ -138,8 +141,7 @@ class ActiveSet:
         units = variable_scales(hessians)
         scaled = hessians * outer(units)
         rows, lengths = unit_rows(self._general[which] * units[:, None, :])
-        # Smallest Cholesky pivot of the scaled H: DAQP regularises where it finds 1e-11 or less.
-        failed = triangles(scaled, 2e-11)[1]
+        failed = triangles(scaled, SINGULAR)[1]
         divisors = np.concatenate([units[:, : self._simple], lengths], axis=1)
         self._hessians[which], self._units[which] = scaled, units
         self._rows[which], self._lengths[which] = rows, lengths

@@ -39,9 +39,16 @@ ROUGH = 1e-3
 SHORT = 1e-6
 """Weight of a move's square beside cones entered: the shortest move is found, and none that is more
 than about 1e3 long in balanced units, beside which an interior point has no digits left."""
+ENTERED = 0.5
+"""Share of a unit step from which on a cone counts as entered. Those that can be are entered by
+one, the others by the solver's tolerance."""
+STAGES = 8
+"""The most directions in turn; a logistic loss takes three."""
 MANY = 1_000_000
 """Entries of a program above which nothing is asked: 100,000 (5,000 rows of 20 features) take 1 s
 where there is a minimiser and 6 s where there is none, 500,000 seven times as long."""
+ITERATIONS = 1000
+"""The most iterations for it: few variables may take several times their number."""
 STAYING = 1e-4
 """A row that a move changes by less than this, in balanced units, is one that it keeps: a solver
 leaves up to 3e-6 in rows that need not change."""
@@ -72,8 +79,7 @@ def descent(cone: ConeProgram) -> Descent | None:
     left = _Conditions.of(cone)
     units = left.balance()
     found: list[np.ndarray] = []
-    # The most directions in turn; a logistic loss takes three
-    for _ in range(8):
+    for _ in range(STAGES):
         move = left.move()
         if move is None or not (move.falls or move.entered):
             return None
@@ -211,9 +217,7 @@ class _Conditions:
         if STATUSES.get(str(found.status)) != "optimal":
             return None
         direction, share = np.split(np.asarray(found.x), [size])
-        # Share of a unit step from which on a cone counts as entered. Those that can be are entered
-        # by one, the others by the solver's tolerance.
-        is_in = share > 0.5
+        is_in = share > ENTERED
         entered = {name for name, part in zip(names, is_in[:-1], strict=True) if part}
         entered -= {at for at, one in self.cones.items() if not one.is_left(direction)}
         falls = bool(is_in[-1])
@@ -243,8 +247,7 @@ class _Conditions:
         rows += [] if falls else [sp.csr_array(self.slope[None])]
         kept = sp.csr_array(sp.vstack(rows))
         missed = kept @ direction
-        # The most iterations for it: few variables may take several times their number.
-        left = lsmr(kept, missed, atol=ROUNDING, btol=ROUNDING, conlim=0, maxiter=1000)[0]
+        left = lsmr(kept, missed, atol=ROUNDING, btol=ROUNDING, conlim=0, maxiter=ITERATIONS)[0]
         return direction - left
 
 

@@ -23,6 +23,9 @@ from dald_model.solvers.exact.quadratic_step import Errors, Step, nonsmooth_term
 DEPENDENT = 1e-12
 """What elimination leaves of a row of length 1 that depends on the others."""
 
+CONSISTENT = 1e-9
+"""How well the right side of a dependent row must agree with those of the others."""
+
 
 class Elimination(NamedTuple):
     """Rows after Gauss-Jordan elimination: ``rows = transform @ (rows before)``.
@@ -57,8 +60,7 @@ def eliminate(rows: np.ndarray, rhs: np.ndarray) -> Elimination:
         work[use] -= work[use, :, column][:, :, None] * pivot[:, None, :]
         work[use, row] = pivot
     transform, reduced = work[:, :, size:-1], work[:, :, -1]
-    # How well the right side of a dependent row must agree with those of the others
-    slack = 1e-9 * times(np.abs(transform), np.abs(rhs))
+    slack = CONSISTENT * times(np.abs(transform), np.abs(rhs))
     consistent = np.all((columns >= 0) | (np.abs(reduced) <= slack), axis=1)
     return Elimination(work[:, :, :size], transform, reduced, columns, np.asarray(consistent))
 

@@ -36,6 +36,17 @@ TIGHT = 1e-6
 """How far a direction may leave the cones, relative to the rows and its length; and the share of
 its terms that their sum is at least, as less may be rounding."""
 
+BEYOND = 4.0
+"""How many times as far as the rows ask."""
+CARRIED = 1e-3
+"""Share of the fall that a row has part in on which a proof rests."""
+MARGIN = 1e2
+"""How many times farther than the worst of its rows says a direction may be from the cones."""
+NOTHING_LEFT = 1e-15
+"""Of its terms: a sum that is less is zero for doubles, however far points may be."""
+BALANCES = 10
+"""How often rows and columns are divided by the roots of their largest entries."""
+
 
 def infeasibility(cone: ConeProgram, multipliers: Any = None) -> np.ndarray | None:
     """Multipliers which prove that no point is feasible: a solver's, or those of linear rows.
@@ -61,10 +72,8 @@ def is_infeasible(cone: ConeProgram, multipliers: Any) -> bool:
     _, units = _balanced(cone.rows)
     if (units * left > TIGHT * (units * sizes).max()).any():
         return False
-    # How many times as far as the rows ask
-    reach = np.maximum(REACH, 4.0 * _asked(cone, z, -fall))
-    # Of its terms: a sum that is less is zero for doubles, however far points may be.
-    return bool(reach @ np.where(left > 1e-15 * sizes, left, 0.0) <= -fall)
+    reach = np.maximum(REACH, BEYOND * _asked(cone, z, -fall))
+    return bool(reach @ np.where(left > NOTHING_LEFT * sizes, left, 0.0) <= -fall)
 
 
 def _of_linear_rows(cone: ConeProgram) -> tuple[ConeProgram, np.ndarray]:
@@ -97,8 +106,7 @@ def _of_linear_rows(cone: ConeProgram) -> tuple[ConeProgram, np.ndarray]:
 def _balanced(matrix: Any) -> tuple[np.ndarray, np.ndarray]:
     """Sizes of rows and units of variables in which the matrix has entries of about one."""
     sizes, units = np.ones(matrix.shape[0]), np.ones(matrix.shape[1])
-    # How often rows and columns are divided by the roots of their largest entries
-    for _ in range(10):
+    for _ in range(BALANCES):
         sizes *= _roots(sp.diags_array(1 / sizes) @ matrix @ sp.diags_array(units), 1)
         units /= _roots(sp.diags_array(1 / sizes) @ matrix @ sp.diags_array(units), 0)
     return sizes, units
@@ -114,8 +122,7 @@ def _asked(cone: ConeProgram, z: np.ndarray, fall: float) -> np.ndarray:
     """How far the rows that carry a proof ask each variable to move, at least one, (m,)."""
     matrix = sp.csr_array(cone.rows)
     matrix.eliminate_zeros()
-    # Share of the fall that a row has part in on which a proof rests
-    carries = np.abs(cone.rhs * z) >= 1e-3 * fall
+    carries = np.abs(cone.rhs * z) >= CARRIED * fall
     rows = sp.coo_array(matrix[carries])
     found = np.ones(cone.linear.size)
     moves = np.abs(cone.rhs[carries])[rows.row] / np.abs(rows.data)
@@ -139,8 +146,7 @@ def is_unbounded(cone: ConeProgram, direction: Any, slacks: Any) -> bool:
         return False
     # A direction that is in the cones is about so far away, and may fall by so much less.
     away = float((outside[sizes > 0] / sizes[sizes > 0]).max(initial=0.0))
-    # How many times farther than the worst of its rows says a direction may be from the cones
-    is_sure = 1e2 * away * np.abs(cone.linear).sum() <= -fall
+    is_sure = MARGIN * away * np.abs(cone.linear).sum() <= -fall
     # A price far above the slopes of the units asks for a move that is as far beyond their lengths
     reach = REACH * max(1.0, np.abs(cone.linear).max())
     return bool(is_sure and reach / length * bend <= -fall)

@@ -37,6 +37,11 @@ from there: beside large numbers Clarabel's tolerances, of which some are relati
 little."""
 
 
+SERVING = 10.0
+"""Factor up to which lengths and slopes may change before a program is made anew: its accuracy is
+relative to its own, and what they are at first is a guess from before the clients' own answers."""
+
+
 class Scaling(NamedTuple):
     """Natural lengths and slopes of a client's variables, both of shape (m,)."""
 
@@ -46,10 +51,7 @@ class Scaling(NamedTuple):
     def serves(self, other: Scaling) -> bool:
         """Whether what is solved in these units is as accurate in others, to a factor."""
         pairs = zip(self, other, strict=True)
-        # Factor up to which lengths and slopes may change before a program is made anew: its
-        # accuracy is relative to its own, and what they are at first is a guess from before the
-        # clients' own answers.
-        return all(bool((np.abs(np.log(one / two)) <= np.log(10.0)).all()) for one, two in pairs)
+        return all(bool((np.abs(np.log(one / two)) <= np.log(SERVING)).all()) for one, two in pairs)
 
 
 class Conic:

@@ -14,6 +14,9 @@ EDGE = 0.05
 """Share of the way to the edge of a domain that is left where the objective falls up to it, as
 interior point methods leave 0.01 to 0.1: the next step is not short."""
 
+SEARCHES = 40
+"""Evaluations at most: halves then resolve a step to 1e-12 of its length."""
+
 
 def flattened(
     slope: Callable[[np.ndarray], np.ndarray], first: np.ndarray, last: np.ndarray
@@ -35,8 +38,7 @@ def flattened(
     low, high, below, above = np.zeros(first.size), np.ones(first.size), first, last
     found, is_open = high.copy(), last > allowed
     was_low = np.zeros(first.size, dtype=bool)
-    # Evaluations at most: halves then resolve a step to 1e-12 of its length.
-    for turn in range(40):
+    for turn in range(SEARCHES):
         if not is_open.any():
             break
         width = high - low

@@ -108,8 +108,12 @@ def multipliers(
     return found
 
 
+DUAL_STEPS = 60
+"""Steps for one turn; a client that needs more has failed."""
 QUICK = 8
 """Steps after which minimisers for larger D are looked for first."""
+WEAKENED = 0.3
+"""Which share of the diagonal of R'R these D are at first, and their ratio."""
 MISSED, REFINED = 1e-9, 1e-13
 """Shares of the largest numbers in them up to which equations may be off, and to which they are
 solved once more."""
@@ -177,13 +181,11 @@ class LowRankClient:
         curved = self._squares
         share, is_last = 1.0, False
         while not is_last:
-            # Which share of the diagonal of R'R these D are at first, and their ratio
-            share *= 0.3
+            share *= WEAKENED
             is_last = bool((share * curved <= least).all())
             self.diagonal = least if is_last else np.maximum(least, share * curved)
             self._factor, self._multiplies = None, self._is_sparse
-            # Steps for one turn; a client that needs more has failed
-            found = self._minimised(linear, 60)
+            found = self._minimised(linear, DUAL_STEPS)
         return found
 
     def _minimised(

@@ -29,6 +29,8 @@ PASSES: tuple[dict[str, Any], ...] = ({}, attempts(1e-6)[0])
 own that are 1e3 times others, which only shows once they are found: then they are measured in
 what they were found to be, and are asked for to more digits. Where that is not enough, once more
 in units of the rows, in which both factors of :math:`|x|^2 \\le t s` are of one size."""
+ENOUGH = 1e-6
+"""Share of what prices and curvature are worth in the box from which on a bound is sought again."""
 
 
 class Cut(NamedTuple):
@@ -90,9 +92,7 @@ def bounded(
         found = level + cut.least(linear, np.zeros(size), reach)
         if found > best.value:
             best = BoxBound(found, centre + (lengths * u)[:size], cut)
-        # Share of what prices and curvature are worth in the box from which on a bound is sought
-        # again
-        if lost <= 1e-6:
+        if lost <= ENOUGH:
             break
         lengths[size:] *= np.maximum(np.abs(u[size:]), 1.0)
     return best

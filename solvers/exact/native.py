@@ -25,6 +25,9 @@ STATUSES = {
 }
 """Clarabel's statuses in cvxpy's words; any other is the solver's failure."""
 
+FINEST = 1e-13
+"""Below this relative gap Clarabel's steps are rounding errors."""
+
 
 def attempts(tolerance: float) -> list[dict[str, Any]]:
     """Clarabel's settings for this accuracy of the points, to be tried in turn.
@@ -38,8 +41,7 @@ def attempts(tolerance: float) -> list[dict[str, Any]]:
     Each attempt ends after Clarabel's own 200 iterations at the latest. Points better than some
     3e-8 are out of reach beside a quadratic as large as data make it, but for :mod:`.polish`.
     """
-    # Below this relative gap Clarabel's steps are rounding errors
-    fine, coarse = max(0.1 * tolerance**2, 1e-13), 1e-2 * tolerance
+    fine, coarse = max(0.1 * tolerance**2, FINEST), 1e-2 * tolerance
     middle = float(np.sqrt(fine * coarse))
     steps = [(fine, middle, 0.9), (middle, coarse, 0.8), (coarse, tolerance, 0.7)]
     tried: list[dict[str, Any]] = [

@@ -24,6 +24,10 @@ LARGEST = 400
 """Unknowns of a program up to which its dense system is solved."""
 SHARP = 1e-9
 """Steps shorter than this say that the point is right up to them."""
+GAIN = 0.5
+"""A step is kept where what is violated falls below this share."""
+GROWN = 1e3
+"""Multipliers that grow by this factor in a step are anything."""
 
 Cones = Sequence[tuple[str, Any]]
 
@@ -83,8 +87,7 @@ class Polisher:
             if step is None:
                 break
             nextx, nextz = x - step[: x.size], z - step[x.size :]
-            # Multipliers that grow by this factor in a step are anything
-            if np.abs(nextz).max(initial=0.0) > 1e3 * max(1.0, np.abs(z).max(initial=0.0)):
+            if np.abs(nextz).max(initial=0.0) > GROWN * max(1.0, np.abs(z).max(initial=0.0)):
                 break  # the system is singular, as multipliers are not unique
             if np.abs(step[: x.size]).max() <= SHARP * max(1.0, np.abs(x).max()):
                 # Of multipliers that are not unique a step may find others, which are none
@@ -92,8 +95,7 @@ class Polisher:
                 found_z = nextz if is_within else z
                 return nextx, self._into_cones(found_z), is_near or is_within
             then = self._violated(linear, nextx, nextz)
-            # A step is kept where what is violated falls below this share
-            is_less = np.abs(then).max() <= 0.5 * np.abs(found).max()
+            is_less = np.abs(then).max() <= GAIN * np.abs(found).max()
             if not (is_less and (not is_near or self._within(nextx, nextz))):
                 break
             x, z, found = nextx, nextz, then

@@ -23,6 +23,9 @@ r"""The penalties :math:`\tau` at most, relative to what a row is held with by t
 And by how much they grow with each s: stiff ones leave little of an error of s.
 """
 
+FIRM = 1e2
+r"""The penalties of balls at most: along the edge of a stiffer one Newton steps are short."""
+
 TURNED = 1e-2
 """Share by which the derivative of a block may change before the inverse is taken anew: then each
 step still leaves no more of the error than this."""
@@ -40,6 +43,11 @@ taken; the Hessian is renewed before a client is done where more than the second
 curvature was theirs. Steps are blind to directions which the last ones hardly had and in which the
 Hessian has become much too large; while nothing is lost they are too short by 1 / LOST at most."""
 
+TRAPPED = 0.1
+"""A step by which an argument grows by more than this share of itself leaves a pole, as that of an
+entropy: next to it steps are tiny however far the minimum is, and so is what the objective falls
+by. At a minimum an argument grows by rounding alone."""
+
 MET = 10.0
 """How many errors of the points the rows may be off their kinks; blocks, which bend, only INNER:
 with errors of one, points were 1.7 times as wrong as allowed at condition 1e3."""
@@ -48,6 +56,10 @@ INNER = 0.1
 """Share of the errors allowed below which an inner minimiser is found, and the point of a client
 with smooth terms: what such a point is off passes for curvature where models are learned, and 0.5
 took 63 rounds for 60 on a grid of logistic clients."""
+
+ALONG = 2**13
+"""Numbers up to which those who are done are carried along: to copy the others takes as long as a
+step, and most end within two of each other."""
 
 FIRST_SHIFT, LAST_SHIFT, SHIFT_GROWTH = 1e-11, 1e-2, 100.0
 """Levenberg's multiples of the diagonal, tried in turn where a Hessian is singular: from rounding
@@ -119,9 +131,7 @@ class SemismoothTurn:
     def run(self, steps: int, way: Midway | None) -> tuple[np.ndarray, int, Midway]:
         """Go on; say who is done, how many steps were taken, and where everybody is."""
         matrix, taken = self._rows.matrix, 0
-        # Numbers up to which those who are done are carried along: to copy the others takes as long
-        # as a step, and most end within two of each other.
-        is_large = self._hessians.size + self._values.size > (2**13)
+        is_large = self._hessians.size + self._values.size > ALONG
         is_done = np.zeros(len(self.x), dtype=bool)
         if way is None:
             way = Midway(times(self._hessians, self.x), self._pulled(), is_done, ~is_done)
@@ -211,10 +221,7 @@ class SemismoothTurn:
         found &= ~is_blind
         if self._smooth.has_traps:
             at = np.flatnonzero(asked)
-            # A step by which an argument grows by more than this share of itself leaves a pole, as
-            # that of an entropy: next to it steps are tiny however far the minimum is, and so is
-            # what the objective falls by. At a minimum an argument grows by rounding alone.
-            is_trapped = self._smooth.growth(at, self.x[at], step[at]) > 0.1
+            is_trapped = self._smooth.growth(at, self.x[at], step[at]) > TRAPPED
             self._is_outgrown[at[is_trapped]] = True
             found[at[is_trapped]] = False
         return found
@@ -272,9 +279,7 @@ class SemismoothTurn:
         found = np.repeat(self._grown[:, None], self._reaches.shape[1], axis=1)
         for block in self._functions.blocks:
             if block.is_ball:
-                # The penalties of balls at most: along the edge of a stiffer one Newton steps are
-                # short.
-                found[:, block.rows] = np.minimum(found[:, block.rows], 1e2)
+                found[:, block.rows] = np.minimum(found[:, block.rows], FIRM)
         return found / self._reaches**2
 
     def _bend(self) -> None:

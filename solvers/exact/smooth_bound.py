@@ -21,6 +21,11 @@ from dald_model.compile.form import ConeProgram, Form
 from dald_model.solvers.arrays.terms import Terms
 from dald_model.solvers.exact.lower_bound import BoxBound, bounded, nothing
 
+TANGENTS = 4
+"""Newton steps of a bound at most: near an answer one or two are enough."""
+LOSABLE = 1e-9
+"""Share of what the prices are worth in the box that a bound may lose, unless told otherwise."""
+
 
 def least_within(
     form: Form, linear: np.ndarray, centre: np.ndarray, reach: np.ndarray, enough: float = 0.0
@@ -70,13 +75,11 @@ def _by_tangents(
     """The best bound by tangents, and whether it is as high as the client's own values."""
     here, size = form.around(centre), form.size
     terms, worth = Terms([here.smooth], size), float(np.abs(linear) @ reach)
-    # Share of what the prices are worth in the box that a bound may lose, unless told otherwise
-    enough = max(enough, 1e-9 * worth)
+    enough = max(enough, LOSABLE * worth)
     level = float(linear @ centre)
     best, u = nothing(centre), np.zeros(size)
     with np.errstate(all="ignore"):
-        # Newton steps of a bound at most: near an answer one or two are enough.
-        for _ in range(4):
+        for _ in range(TANGENTS):
             value, slopes = float(terms.values(None, u[None])[0]), terms.gradients(None, u[None])[0]
             if not (np.isfinite(value) and np.isfinite(slopes).all()):
                 break

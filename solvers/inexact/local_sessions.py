@@ -13,6 +13,9 @@ from dald_model.solvers.arrays.smooth import Smooth
 from dald_model.solvers.base import Answers, Multipliers, Turn
 from dald_model.solvers.prox.operators import Landed, Prox
 
+HESSIANS = 2**26
+"""Bytes of Hessians that are solved with together."""
+
 
 class _Session:
     """What the three share: the clients' data, never their points."""
@@ -135,8 +138,7 @@ class NewtonStepsSession(_Session):
         starts = np.cumsum(sizes) - sizes
         for size in np.unique(sizes).tolist():
             alike = np.flatnonzero(sizes == size)
-            # Bytes of Hessians that are solved with together
-            at_once = max(1, (2**26) // (8 * size**2))
+            at_once = max(1, HESSIANS // (8 * size**2))
             for part in np.array_split(alike, range(at_once, alike.size, at_once)):
                 columns = starts[part][:, None] + np.arange(size)
                 which = turn.which[part]

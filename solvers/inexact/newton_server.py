@@ -11,6 +11,10 @@ from dald_model.solvers.arrays.augmented import Augmented
 from dald_model.solvers.arrays.smooth import Smooth
 from dald_model.solvers.base import Answers, Multipliers, Session, Turn
 
+NO_STEP = 1e-9
+"""What of the gradient no step takes away, relative to the sizes of what it is a sum of: rounding
+leaves less by far."""
+
 
 class CurvedAverage:
     r"""Minimise the surrogate (47) over :math:`\hat x`: :math:`1/\alpha_i = \nabla^2 f_i`, (41).
@@ -83,9 +87,7 @@ class _Session:
             )
         step = np.linalg.lstsq(total, right)[0]
         size = abs(matrix.T) @ np.abs(told_mu.mu) + np.abs(total) @ np.abs(turn.points)
-        # What of the gradient no step takes away, relative to the sizes of what it is a sum of:
-        # rounding leaves less by far.
-        if (np.abs(total @ step - right) > 1e-9 * size).any():
+        if (np.abs(total @ step - right) > NO_STEP * size).any():
             return _failed(
                 turn,
                 "the sum of the clients' Hessians is singular and the gradient not in its range: "

@@ -21,11 +21,16 @@ from dald_model.solvers.interior.clients import Aggregator, Call, Clients, Plain
 from dald_model.solvers.interior.factor import factored
 from dald_model.solvers.interior.scaled import Units
 
+PASSES = 4
+"""Passes of the balance of columns, of which more change the number of rounds by less than one."""
 FALL = 1e-2
 """Share of what a linear residual would fall by that one has to fall by, as in Armijo's rule."""
 SMALL = 1e-8
 """A residual, in units in which slopes are about one, that shortens no step of Newton's: it has the
 digits of a double left, and rounding may not cost a message."""
+SPAN = 10.0
+"""How many times as long, or dear, all may be before units are made anew: one of the right size is
+as good as another, and what is in the same units is not made anew."""
 KEPT = (
     "step",
     "residual",
@@ -46,6 +51,8 @@ KEPT = (
 """Attributes that follow from the clients' last answers."""
 SHORTEST = 1e-8
 """A step that is not halved any more."""
+ALMOST = 0.99
+"""Share of the way to the boundary that a step takes, as in Clarabel."""
 
 
 class Found(NamedTuple):
@@ -137,8 +144,7 @@ class Coordinator:
     def _balance(self) -> None:
         """Units of all variables, in which rows and curvature are of one size."""
         (told,) = self._ask(("norms",))
-        # More passes change the number of rounds by less than one
-        for _ in range(3):
+        for _ in range(PASSES - 1):
             _, told = self._ask(("balance", self._total(told)), ("norms",))
         _, units = self._ask(("balance", self._total(told)), ("scale",))
         self._begin(*self._sizes(units))
@@ -148,9 +154,7 @@ class Coordinator:
         (units,) = self._ask(("scale",))
         length, cost = self._sizes(units)
         known = self._unit, self.cost
-        # How many times as long, or dear, all may be before units are made anew: one of the right
-        # size is as good as another, and what is in the same units is not made anew.
-        if max(length / self._unit, self._unit / length, cost / self.cost, self.cost / cost) > 10.0:
+        if max(length / self._unit, self._unit / length, cost / self.cost, self.cost / cost) > SPAN:
             known = length, cost
         self._begin(*known)
 
@@ -237,8 +241,7 @@ class Coordinator:
         dtau = (share * away - wanted / tau + self._sum_of(heard)) / bends
         dkappa = -(wanted + kappa * dtau) / tau
         longest = self._longest(self._ask(("combine", dtau))[0], dtau, dkappa)
-        # Share of the way to the boundary that a step takes, as in Clarabel
-        step = 0.99 * longest if longest < 1 else 1.0
+        step = ALMOST * longest if longest < 1 else 1.0
         before, mu, now = self._residual_norm(), self._mu, (tau, dtau, kappa, dkappa)
         is_linear = self._clients.is_linear
         if not is_linear:

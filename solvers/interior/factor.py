@@ -17,6 +17,11 @@ REGULAR = 1e-12
 DEPENDENT, EXACT = 1e-8, 1e-13
 """What regularises multipliers of rows of length one, and the share of a right side that a
 refinement leaves, both as in Clarabel: dependent rows leave rounding over this in multipliers."""
+REFINED = 4
+"""Passes of a refinement before a Krylov method: each takes all digits but where curvature is less
+than what regularises it."""
+KRYLOV = 20
+"""Directions of little curvature that a refinement is exact in."""
 
 
 def factored(total: Any, is_multiplier: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
@@ -40,18 +45,15 @@ def factored(total: Any, is_multiplier: np.ndarray) -> Callable[[np.ndarray], np
     def solve(side: np.ndarray) -> np.ndarray:
         found, enough = plain(side), EXACT * np.abs(side).max(initial=0.0)
         left = side - total @ found
-        # Passes of a refinement before a Krylov method: each takes all digits but where curvature
-        # is less than what regularises it.
-        for _ in range(4):
+        for _ in range(REFINED):
             if np.abs(left).max(initial=0.0) <= enough:
                 return found
             found = found + plain(left)
             left = side - total @ found
         # Where curvature is less than what regularises it each pass takes little of what is left,
         # and as many steps of a Krylov method as there are such directions take all
-        # Directions of little curvature that a refinement is exact in
         factor = cast("Any", LinearOperator)(total.shape, matvec=plain, dtype=float)
-        krylov = gmres(total, left, rtol=0.0, atol=enough, restart=20, maxiter=1, M=factor)
+        krylov = gmres(total, left, rtol=0.0, atol=enough, restart=KRYLOV, maxiter=1, M=factor)
         return found + krylov[0]
 
     return solve

@@ -10,17 +10,19 @@ from dald_model.solvers.interior.joint import Joint
 from dald_model.solvers.interior.member import Seen
 from dald_model.values import BYTES
 
+SUMS = 28
+"""Numbers per client and round that are no array, at most: of each of two steps of Newton's eleven
+of the residuals, two products of the solution, and a step length. With cones they are 20: eleven,
+two products of each of three solutions, and three step lengths."""
+
 
 def sent(joint: Joint) -> dict[Hashable, int]:
     """Client -> the bytes that it sends in a round: curvature, four vectors, sums and its answer.
 
     A step that is halved takes one vector and eleven numbers more.
     """
-    # Numbers per client and round that are no array, at most: of each of two steps of Newton's
-    # eleven of the residuals, two products of the solution, and a step length. With cones they are
-    # 20: eleven, two products of each of three solutions, and three step lengths.
     return {
-        name: BYTES * (k * (k + 1) // 2 + 4 * k + 28 + 2 * points + rows)
+        name: BYTES * (k * (k + 1) // 2 + 4 * k + SUMS + 2 * points + rows)
         for name, (k, points, rows) in joint.shown.items()
     }
 

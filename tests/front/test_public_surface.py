@@ -101,7 +101,9 @@ def test_a_public_name_is_there_and_its_documentation_opens_with_a_sentence(name
 
 def test_what_took_the_place_of_aladin_is_said() -> None:
     package: Any = dm
-    with pytest.raises(AttributeError, match=r"gone: take disclose=.*InteriorPoint"):
+    with pytest.raises(
+        AttributeError, match=r'gone; take model.solve\(disclose="curvature"\), by dm.InteriorPoint'
+    ):
         _ = package.ALADIN
 
 

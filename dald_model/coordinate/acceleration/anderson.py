@@ -17,6 +17,8 @@ from dald_model.coordinate.reductions import Reductions
 from dald_model.validate import argument, check_whole
 from dald_model.values import BYTES
 
+RIDGE = 1e-10
+"""Added to the squares of the columns, which have length one."""
 LARGEST = 1e6
 """Coefficients beyond are those of columns that depend on each other."""
 
@@ -113,8 +115,7 @@ class AndersonMixer(Accelerator):
             return None
         right = self._products(evaluation.after - evaluation.before) / lengths
         scaled = self._gram[:held, :held] / np.outer(lengths, lengths)
-        # Added to the squares of the columns, which have length one
-        scaled.flat[:: held + 1] += 1e-10
+        scaled.flat[:: held + 1] += RIDGE
         found = np.linalg.solve(scaled, right)
         # A residual is as long as its products with columns of length one, and longer
         if not np.abs(found).max() <= LARGEST * np.linalg.norm(right):

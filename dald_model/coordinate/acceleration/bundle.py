@@ -27,6 +27,8 @@ from dald_model.solvers.exact.native import solved_once
 LARGEST, MANY, AGREED = 4000, 30_000, 400
 """Coordinates of all clients together beyond which its own solver is too slow; and beyond which
 that is so although the clients agree on no more numbers than the last."""
+NEARNESS = 0.01
+"""The first pull t, as a share of that of the first penalties."""
 NEAREST, FARTHEST = 1.0, 1e-9
 """The range of t."""
 NEW, WRONG = 0.3, 3.0
@@ -73,8 +75,7 @@ class BundleModel(Accelerator):
         self._cuts = Cuts(master.coordinates, master.agreed)
         coordinates = master.coordinates
         self._clients = coordinates.answers[coordinates.owner]
-        # The first pull t, as a share of that of the first penalties
-        self._nearness = 0.01
+        self._nearness = NEARNESS
         self._asked: _Question | None = None
         self._centre = np.zeros(0)
         self._missed = np.zeros(0)

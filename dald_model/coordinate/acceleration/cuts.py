@@ -10,6 +10,8 @@ import scipy.sparse as sp
 from dald_model.coordinate.acceleration.coordinates import Coordinates
 from dald_model.coordinate.acceleration.master import AgreedPoints
 
+RECENT = 10
+"""Rounds for which a bound is kept whether it is active or not."""
 MOST = 50
 """Rounds of which any bounds are kept."""
 GROUPS = 10
@@ -114,8 +116,7 @@ class Cuts:
             count = int(kept.sum())
             self._likely[number] = kept.copy()
             self._likely[number][kept] = is_active[at : at + count]
-            # Rounds for which a bound is kept whether it is active or not
-            if number < len(self._kept) - 10:
+            if number < len(self._kept) - RECENT:
                 self._kept[number] = self._likely[number]
             at += count
         while self._kept and not self._kept[0].any():

@@ -29,6 +29,11 @@ from dald_model.errors import OptionError
 from dald_model.validate import argument, check_whole
 from dald_model.values import BYTES
 
+LEARNT = 32
+"""Shared entries of a client up to which its responses are learned: of the gallery's models it made
+some better and some worse beyond, and those below all better."""
+SHORTEST = 0.1
+"""Steps of a smaller share of the way to the models' consensus are not proposed."""
 PAUSE = 2
 """Rounds that the secant pauses after a proposal that led nowhere. Without a pause, of seven desks'
 portfolios within one budget four stall; with up to 16 rounds a floor plan and hinges a million
@@ -67,9 +72,7 @@ class Secant:
     optimal
     """
 
-    # Shared entries of a client up to which its responses are learned: of the gallery's models it
-    # made some better and some worse beyond, and those below all better.
-    directions: int = 32
+    directions: int = LEARNT
 
     def __post_init__(self) -> None:
         check_whole(argument(self, "directions"), self.directions)
@@ -178,8 +181,7 @@ class SecantModel(Accelerator):
         predicted, residual = self.error * told, evaluation.size(rho)
         self.reach = told / residual if residual else math.inf
         share = residual / predicted if predicted > residual else 1.0
-        # Steps of a smaller share of the way to the models' consensus are not proposed
-        if not share >= 0.1:
+        if not share >= SHORTEST:
             return None
         sides = self.coordinates.sides(agreed)
         point = np.array([prices, np.where(self._heads, sides[1], sides[0])])

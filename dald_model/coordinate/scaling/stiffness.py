@@ -27,6 +27,9 @@ from dald_model.values import evaluated, is_inside, preserved
 SUDDEN, HALVINGS = 10.0, 40
 """How many times stiffer over the whole of a length than over half of it is a singularity, or an
 exponential that nobody will climb; and how often it is halved at most."""
+AT_ONCE = 0.1
+"""Share of the change over a length that its second half leaves where the first half begins at a
+singularity; a quadratic leaves three quarters, a kink one half."""
 PROBED = 64
 """Up to this many variables a client without known curvature is probed one by one; and one whose
 rows carry what its own variables cost to what edges see, of which a mean says nothing."""
@@ -86,9 +89,7 @@ def _changes(here: np.ndarray, ends: np.ndarray, middles: np.ndarray) -> np.ndar
     change as much over the second half of the way.
     """
     whole, rest = np.abs(ends - here), np.abs(ends - middles)
-    # Share of the change over a length that its second half leaves where the first half begins at a
-    # singularity; a quadratic leaves three quarters, a kink one half
-    change = np.where(rest < 0.1 * whole, 4 / 3 * rest, whole)
+    change = np.where(rest < AT_ONCE * whole, 4 / 3 * rest, whole)
     return np.where(np.isfinite(change), change, 0.0).max(axis=0)
 
 
