@@ -6,8 +6,8 @@ and the lengths L of :mod:`dald_model.answer.scale` at the point x that the user
 
 * the gap, :math:`F(x) - F^* \le \epsilon S`, by the proof of :mod:`dald_model.answer.bound` in the
   box of 10 L; and ten times that, or 1e-3 S, in a wide one: ten times the ways that clients would
-  go where all are smooth, 3e3 L where some have kinks, rows or cones. An answer that is proved in
-  the first box alone cannot be judged.
+  go where all are smooth, 3e3 L where some have kinks or rows, 1e3 L where only a cone solver
+  bounds one. An answer that is proved in the first box alone cannot be judged.
   A better point beyond, along the valley of smooth clients, refutes it
   (:mod:`dald_model.answer.valley`);
 * the reported value, :math:`|value - F(x)| \le \epsilon \min(S, |F(x)|)`: it is but evaluated;
@@ -38,12 +38,13 @@ from dald_model.answer.cone_clients import ConeClient
 from dald_model.answer.feasibility import Excess, Feasibility, are_together, copies_apart
 from dald_model.answer.lengths import ranges_of
 from dald_model.answer.multipliers import balanced, improved
-from dald_model.answer.scale import ALLOWED, NOISE, REACH, WIDE_REACH, Floor, Scale
+from dald_model.answer.scale import ALLOWED, NOISE, REACH, SOLVED_REACH, WIDE_REACH, Floor, Scale
 from dald_model.answer.smooth_clients import smooth_groups
 from dald_model.answer.valley import fall_along_valley
 from dald_model.answer.verdict import Row
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
+from dald_model.solvers.exact.smooth_bound import is_split
 from dald_model.values import flat
 
 SHORT, SHORTEST = 1e-2, 1e-6
@@ -235,7 +236,10 @@ class Judge:
         """The wide box: as far as bounds of these clients hold and those of entries allow."""
         if not self._parts.cones:
             return self.scale.reach
-        return np.minimum(WIDE_REACH * self.scale.lengths, ranges_of(self.compiled))
+        forms = [client.form for client in self._parts.cones.values()]
+        is_known = all(form is not None and is_split(form) for form in forms)
+        times = WIDE_REACH if is_known else SOLVED_REACH
+        return np.minimum(times * self.scale.lengths, ranges_of(self.compiled))
 
     def _bounds(self, reach: np.ndarray) -> Bounds:
         return Bounds(self.compiled, self._parts, self._at, self._own, reach, self._costs)

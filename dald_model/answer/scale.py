@@ -51,8 +51,9 @@ PRINTED = 1e-8
 ALLOWED = 1e-4
 """Share of the cost of consensus that a gap may be by default, which turns one into the other. It
 resolves prices to the root of it."""
-WIDE_REACH = 3e3
-"""How many lengths the wide box reaches where clients have kinks, rows or cones. At residuals of
+WIDE_REACH, SOLVED_REACH = 3e3, 1e3
+"""How many lengths the wide box reaches where clients have kinks or rows, and where only a cone
+solver bounds one: it loses more digits beyond than a proof has. At residuals of
 1e-6 right answers lose some 1e-7 of S a length, and 1e-3 may be lost: a third of as far as these
 are proved. Of three drawn models whose answers were 9 to 67 % wrong F falls for 1e5 lengths, as
 linearly as a bound weakens, where clients by themselves would go nowhere. Of smooth clients a bound
