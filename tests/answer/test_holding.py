@@ -1,5 +1,6 @@
-"""Cuts from known multipliers: never above the client, whatever these are."""
+"""Cuts from known multipliers: never above the client, whatever these are; and what they prove."""
 
+from dataclasses import replace
 from typing import Any
 
 import cvxpy as cp
@@ -8,9 +9,12 @@ import pytest
 
 import dald_model as dm
 from dald_model.answer.bound import Bounds, Parts, prices_of
-from dald_model.answer.cone_clients import ConeClient, minimised
+from dald_model.answer.claim import Claim, split
+from dald_model.answer.cone_clients import ConeClient, fallen, minimised
 from dald_model.answer.holding import known_cut
+from dald_model.answer.judge import Judge
 from dald_model.compile.form import Form
+from tests.front.resolving import regularisation_path
 
 
 def client() -> tuple[Form, cp.Problem, cp.Variable]:
@@ -239,3 +243,58 @@ def test_an_optimum_by_answers_is_proved_by_what_its_solver_knows(loss, monkeypa
     assert result.status == "optimal"
     best = model.monolithic().solve(solver=cp.CLARABEL)
     assert result.value == pytest.approx(best, rel=1e-6)
+
+
+@pytest.mark.parametrize("what", ["points", "multipliers", "nothing"])
+def test_who_is_right_at_once_is_right(what: str) -> None:
+    given = regularisation_path()
+    given.step(20)
+    result = given.model.solve(disclose="curvature")
+    claim = Claim.of(result)
+    if what == "points":
+        values = {key: 1.001 * np.asarray(value) for key, value in claim.values.items()}
+        claim = replace(claim, values=values, own=split(claim.compiled, values))
+    elif what == "multipliers":
+        claim = replace(claim, multipliers=1.01 * claim.multipliers)
+    assert Judge(claim, 1e-4, 1e-4).is_right_at_once == (what == "nothing")
+
+
+ATOMS = {
+    "squares": lambda x, A, b: cp.sum_squares(A @ x - b),
+    "huber": lambda x, A, b: cp.sum(cp.huber(A @ x - b)) + 0.1 * cp.sum_squares(x),
+    "lasso": lambda x, A, b: cp.sum_squares(A @ x - b) + cp.norm1(x),
+    "logistic": lambda x, A, b: cp.sum(cp.logistic(A @ x)) + cp.sum_squares(x),
+}
+
+
+@pytest.mark.parametrize("reach", [0.05, 10.0])
+@pytest.mark.parametrize("atom", ATOMS)
+def test_falls_are_those_of_cvxpy_and_no_larger(atom, reach):
+    rng = np.random.default_rng(3)
+    w, model, owners = cp.Variable(4, name="w"), dm.Model(), []
+    for name in range(12):
+        A, b = rng.normal(size=(9, 4)), rng.normal(size=9)
+        goal, rules = ATOMS[atom](w, A, b), [cp.sum(w) <= 0.2 + 0.1 * name, w >= -0.1 - 0.01 * name]
+        owners.append((goal, rules))
+        model.client(name, goal, rules)
+    compiled, at = model.compile(), rng.uniform(-0.1, 0.05, size=4)
+    clients = [ConeClient(compiled[name], at) for name in range(12)]
+    found = fallen(clients, [np.full(4, reach)] * 12)
+    for (goal, rules), known in zip(owners, found, strict=True):
+        problem = cp.Problem(cp.Minimize(goal), [*rules, cp.abs(w - at) <= reach])
+        w.value = at
+        true = goal.value - problem.solve(
+            "CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11
+        )
+        assert known is not None
+        assert (1 - 1e-7) * true - 1e-8 <= known[0] <= (1 + 1e-9) * true + 1e-9
+        assert (np.abs(known[1]) <= reach * (1 + 1e-9)).all()
+
+
+def test_nothing_is_said_of_a_minimiser_that_is_not_one_point():
+    w, model = cp.Variable(2, name="w"), dm.Model()
+    for name in range(3):
+        model.client(name, cp.square(w[0] - name), [cp.sum(w) <= 1, w >= -1 - name])
+    compiled = model.compile()
+    clients = [ConeClient(compiled[name], np.zeros(2)) for name in range(3)]
+    assert fallen(clients, [np.ones(2)] * 3) == [None] * 3

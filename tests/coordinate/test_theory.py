@@ -154,7 +154,7 @@ def _falls(steps: list[Step], compiled: dm.Compiled) -> None:
             assert step.fall >= step.promised - step.rounding, step
 
 
-@_cases("logistic", "partial_overlap", "group_lasso", "nuclear_norm", "entropy", "semidefinite")
+@_cases("logistic", "partial_overlap", "nuclear_norm", "entropy")
 def test_the_augmented_lagrangian_falls_with_every_turn(
     watched: Any, name: str, graph: str, sequence: str
 ) -> None:

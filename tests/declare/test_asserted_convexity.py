@@ -8,9 +8,9 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cvxpy.transforms.indicator import indicator
 
 import dald_model as dm
-from dald_model._cvxpy import indicator
 
 Case = Callable[[cp.Variable], cp.Expression]
 

@@ -171,7 +171,7 @@ def refuse(*args, **kwargs):
     raise AssertionError("cvxpy was asked")
 
 import cvxpy
-from dald_model.engines.portable import unpack
+from dald_model import unpack
 from dald_model.solvers import NAMED, Turn
 for name in ("Problem", "Variable", "Parameter", "Minimize", "Constant"):
     getattr(cvxpy, name).__init__ = refuse

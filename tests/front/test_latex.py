@@ -12,7 +12,6 @@ import pytest
 from matplotlib.mathtext import MathTextParser
 
 import dald_model as dm
-from dald_model.declare.formula import Formula
 
 mpl.use("Agg")
 A, b, c = np.arange(12.0).reshape(4, 3), np.arange(4.0), np.arange(3.0)
@@ -32,11 +31,14 @@ FORMULAS: dict[str, Any] = {
     r"\frac{\left( x[0] - 1 \right)^{2}}{5}": cp.square(x[0] - 1) / 5,
     r"\frac{\lVert x \rVert_2^2}{2}": cp.quad_over_lin(x, 2),
     r"-\textstyle\sum \log\left( x \right)": -cp.sum(cp.log(x)),
-    r"\max\left( x[0], 1 \right) - 2 \lvert x[1] \rvert": cp.maximum(x[0], 1) - 2 * cp.abs(x[1]),
+    r"\max\left( x[0], 1 \right) + 2 \lvert x[1] \rvert": cp.maximum(x[0], 1) + 2 * cp.abs(x[1]),
+    r"0 \leq \min\left( x[0], 1 \right) - 2 \lvert x[1] \rvert": (
+        cp.minimum(x[0], 1) - 2 * cp.abs(x[1]) >= 0
+    ),
     r"\lVert X \rVert_{*} + \operatorname{tr}\left( X \right)": cp.normNuc(X) + cp.trace(X),
     r"\operatorname{sum\_largest}_{2}\left( x \right)": cp.sum_largest(x, 2),
     r"b^\top x": c @ x,
-    r"\sqrt{x[0]} - e^{x[1]}": cp.sqrt(x[0]) - cp.exp(x[1]),
+    r"e^{x[1]} - \sqrt{x[0]}": cp.exp(x[1]) - cp.sqrt(x[0]),
     r"-5 \leq x": x >= -5,
     r"X \succeq 0": X >> 0,
     r"\lVert x[1:3] \rVert_2 \leq x[0]": cp.SOC(x[0], x[1:]),
@@ -63,7 +65,17 @@ def lines(text: str) -> list[str]:
 
 @pytest.mark.parametrize("expected", FORMULAS)
 def test_a_formula_word_for_word(expected: str) -> None:
-    assert Formula().of(FORMULAS[expected]) == expected
+    """As one client's objective or constraint."""
+    part, model = FORMULAS[expected], dm.Model()
+    v, *_ = part.variables()
+    other = cp.Variable(v.shape, name="other")
+    is_rule = isinstance(part, cp.Constraint)
+    model.client("one", cp.sum_squares(v) if is_rule else part, [part] if is_rule else [])
+    model.client("two", cp.sum_squares(other))
+    model.consensus(v == other)
+    objective, rule, *_ = lines(model.latex("one"))
+    said = rule if is_rule else objective.split(r" \textstyle\sum_j")[0][:-2]
+    assert said == expected
     assert parses(expected)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.declare.consensus import ConsensusEquality, Edge
+from tests.solvers import known
 
 M = 6
 
@@ -34,11 +34,7 @@ CENTRE = CENTRE[0]
 
 def make_sub(cost: Any, rules: Iterable[Any] = (), *, name: str = "client") -> dm.Subproblem:
     """A client whose edges do not matter here."""
-    client = dm.Client(name, cp.Minimize(cost), tuple(rules))
-    edge = Edge(name, "other")
-    side = client.variables[0]
-    edge.add(ConsensusEquality(side, cp.Variable(side.shape)), name)
-    return dm.Subproblem(client, [edge], [0])
+    return known.make_sub(cost, rules=list(rules), name=name)
 
 
 def check(

@@ -7,12 +7,15 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import scipy.special
 from scipy.optimize import minimize
 
 import dald_model as dm
+from dald_model.compile.form import ConeProgram
 from dald_model.solvers.exact.lower_bound import bounded
 from dald_model.solvers.exact.smooth_bound import least_within
+from tests.solvers.known import make_sub
 
 
 def form_of(cost: Any, rules=()):
@@ -155,3 +158,36 @@ def test_bounds_hold_wherever_they_are_sought():
             ).value
             assert found <= best + 1e-9
             assert found == pytest.approx(best, abs=1e-3)
+
+
+def quadratic() -> ConeProgram:
+    """x^2 - 4 x + y with y >= 1, which is -3 at x = 2."""
+    matrix: Any = sp.csc_array(np.diag([2.0, 0.0]))
+    rows: Any = sp.csc_array(np.array([[0.0, -1.0]]))
+    cones = (("NonnegativeConeT", 1),)
+    return ConeProgram(matrix, np.array([-4.0, 1.0]), 0.0, rows, np.array([-1.0]), cones)
+
+
+@pytest.mark.parametrize(("centre", "reach"), [(2.0, 1.0), (0.0, 5.0), (100.0, 1000.0)])
+def test_a_bound_is_the_minimum_where_the_box_has_it(centre: float, reach: float) -> None:
+    found = bounded(quadratic(), np.zeros(1), np.array([centre]), np.array([reach])).value
+    assert found <= -3.0 + 1e-12
+    assert found == pytest.approx(-3.0, abs=1e-6 * reach**2)
+
+
+def test_a_bound_is_that_of_the_box_where_the_minimum_is_elsewhere() -> None:
+    found = bounded(quadratic(), np.array([1.0]), np.zeros(1), np.ones(1)).value
+    assert found == pytest.approx(1.0 - 4.0 + 1.0 + 1.0, abs=1e-6)
+    assert found <= -1.0
+
+
+@pytest.mark.parametrize("radius", [1.0, 1e2, 1e4, 1e6])
+def test_a_bound_in_a_ball_of_any_radius_is_its_radius_times_the_slope(radius: float) -> None:
+    """A square becomes t <= r^2 and a cone of 1 + t and 1 - t, in which doubles lose the 1."""
+    x = cp.Variable(2)
+    sub = make_sub(0.0 * cp.sum(x), rules=[cp.sum_squares(x) <= radius**2])
+    assert sub.form is not None
+    slope, reach = np.array([3.0, -4.0]), np.full(2, 10 * radius)
+    found = bounded(sub.form.cone, slope, np.zeros(2), reach).value
+    assert found == pytest.approx(-5 * radius, rel=1e-6)
+    assert found <= -5 * radius * (1 - 1e-12)
