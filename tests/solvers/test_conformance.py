@@ -8,6 +8,7 @@ satisfy is worked out in :mod:`tests.solvers.optimality`, which shares no code w
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import cvxpy as cp
@@ -101,6 +102,7 @@ PROBLEMS: dict[str, Problem] = {
 }
 
 
+@cache
 def client(name: str, seed: int = 0) -> dm.Subproblem:
     rng = np.random.default_rng([list(PROBLEMS).index(name), seed])
     x = cp.Variable(SIZE)
