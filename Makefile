@@ -20,7 +20,7 @@ check: $(READY)  ## between two edits: style, who may import whom, the first cas
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports --no-cache
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n 2 -m "not slow"
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal -m "not slow"
 
 test: lint pytest wheel docs  ## everything CI runs: lint, tests, the wheel and the manual
 
@@ -31,7 +31,7 @@ lint: $(READY)  ## style (ruff), types (pyright), and who may import whom (impor
 	$(BIN)/lint-imports --no-cache
 
 pytest: $(READY)  ## tests and doctests, in two processes of one thread each
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
 # pyproject.toml bounds cvxpy by what the tests passed with last: this says whether to move the bound.
 test-next:  ## the tests with the newest cvxpy, releases to come included, in .venv-next
@@ -40,7 +40,7 @@ test-next:  ## the tests with the newest cvxpy, releases to come included, in .v
 	.venv-next/bin/pip install -qq --editable ".[all]" --group dev
 	.venv-next/bin/pip install -qq --upgrade --pre cvxpy
 	.venv-next/bin/python -c 'import cvxpy; print("cvxpy", cvxpy.__version__)'
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv-next/bin/pytest -n 2
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv-next/bin/pytest -n 2 --dist worksteal
 
 # The wheel is built from the sdist, installed into a venv of its own and used from elsewhere. The
 # dependencies are those of .venv, by a .pth line: Python reads no .pth files in a folder named by
