@@ -15,7 +15,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before -m is looked at
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of a parametrised test the first case stands for the others; notebooks, the longest, begin."""
+    """The first case of a test stands for the others; notebooks, which take longest, begin."""
     items.sort(key=lambda item: "test_notebooks" not in item.nodeid)
     seen: set[str] = set()
     for item in items:
