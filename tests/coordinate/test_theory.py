@@ -130,12 +130,12 @@ ON = ("star", "chain", "odd ring", "grid")
 
 
 def _cases(*problems: str, graphs: Sequence[str] = ON) -> Any:
-    """Every sequence with every second problem, and so the other way round; graphs take turns.
+    """Every sequence with every third problem, and so the other way round; graphs take turns.
 
-    One problem alone meets every sequence. Several meet three or four sequences each, on three or
-    four graphs, not the product.
+    One problem alone meets every sequence. Several meet two or three sequences each, on as many
+    graphs, not the product.
     """
-    few = 1 if len(problems) == 1 else 2
+    few = 1 if len(problems) == 1 else 3
     rows = [
         (name, graphs[((i + j) // few + i) % len(graphs)], sequence)
         for i, name in enumerate(problems)
