@@ -10,6 +10,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
+from dald_model._cvxpy import value_of
 from dald_model.answer.answer import Answer
 from dald_model.answer.domains import clients_inside, settle
 from dald_model.compile.decomposition import Decomposition, Recovered
@@ -205,7 +206,7 @@ def split(
     made = compiled.derived  # what couplings share is computed from what the user reads
     users = [v for v in compiled.makers if v.id in known]
     with holding((v, known[v.id]) for v in users):
-        known |= {key: expression.value for key, expression in made.items()}
+        known |= {key: value_of(expression) for key, expression in made.items()}
     homes = compiled.form.homes.items()  # a server's own variable has one of its own beside
     users = {v.id: key for key, local in homes for v in local.values() if v.id != key}
     return {

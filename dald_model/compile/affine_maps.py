@@ -85,12 +85,12 @@ class AffineMaps:
 
     def piece(self, at: int) -> Any:
         """The matrix of a piece, a small one as an array; None of the client's variable."""
-        matrix = self.matrices[at]
-        if not sp.issparse(matrix) or np.prod(matrix.shape) > SMALL:
-            return matrix
-        if at not in self._arrays:
-            self._arrays[at] = matrix.toarray()
-        return self._arrays[at]
+        known = self._arrays.get(at)
+        if known is None:
+            known = self.matrices[at]
+            if sp.issparse(known) and known.shape[0] * known.shape[1] <= SMALL:
+                known = self._arrays[at] = known.toarray()
+        return known
 
     def times(self, blocks: ColumnBlocks) -> Any:
         """The matrix @ F for all pieces together; the data themselves where it picks them."""

@@ -212,7 +212,7 @@ class InteriorSweeper:
     def _has_jumps(self) -> bool:
         """Whether an active set is held of clients that come by their cone programs else."""
         forms = [sub.form for sub in self._compiled.values()] if self._start else []
-        how = self._is_one and [one for one in forms if one is not None and one.smooth]
+        how = self._is_one and [one for one in forms if one is not None and one.terms]
         return any(
             is_read(one, takes_jumps=True) and not is_read(one, takes_jumps=False)
             for one in how or ()

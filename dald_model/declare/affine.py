@@ -16,7 +16,7 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model._cvxpy import DivExpression, NegExpression, Promote
+from dald_model._cvxpy import DivExpression, NegExpression, Promote, value_of
 from dald_model.declare.structure_key import frozen
 from dald_model.values import flat
 
@@ -175,7 +175,7 @@ class Moving:
         """What :func:`affine_parts` gives now, where it gave this before."""
         if self._terms is None:
             return affine_parts(self._expression)
-        return before[0], sum((sign * flat(one.value) for sign, one in self._terms), self._kept)
+        return before[0], sum((sign * flat(value_of(one)) for sign, one in self._terms), self._kept)
 
 
 def _moving(expression: Any) -> list[tuple[float, Any]] | None:

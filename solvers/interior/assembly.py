@@ -97,7 +97,7 @@ class Assembly:
             if rows.rhs.size
         ]
         arguments = []
-        for term in (*form.smooth, *form.kinked):
+        for term in (*form.smooth, *form.kinked) if form.terms else ():
             if not term.weight.size:
                 continue
             if term.is_smooth:

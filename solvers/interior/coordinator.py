@@ -232,7 +232,7 @@ class Coordinator:
         away = self._slope + self._right + kappa
         dtau = (away - kappa + self._sum_of(heard)) / bends
         dkappa = -(kappa * tau + kappa * dtau) / tau
-        step = self._longest(self._ask(("combine", dtau))[0], dtau, dkappa)
+        step = self._longest(self._ask(("combine", dtau), ("longest",))[1], dtau, dkappa)
         centring = (1 - step) ** 3
         target, share = centring * self._mu, 1 - centring
         (sides,) = self._ask(("corrected", target, share))
@@ -240,7 +240,7 @@ class Coordinator:
         wanted = kappa * tau + dkappa * dtau - target
         dtau = (share * away - wanted / tau + self._sum_of(heard)) / bends
         dkappa = -(wanted + kappa * dtau) / tau
-        longest = self._longest(self._ask(("combine", dtau))[0], dtau, dkappa)
+        longest = self._longest(self._ask(("combine", dtau), ("longest",))[1], dtau, dkappa)
         step = ALMOST * longest if longest < 1 else 1.0
         before, mu, now = self._residual_norm(), self._mu, (tau, dtau, kappa, dkappa)
         is_linear = self._clients.is_linear

@@ -249,4 +249,4 @@ class Joint:
 
 
 def _forms(compiled: Any) -> dict[Hashable, Any]:
-    return {name: sub.form for name, sub in compiled.items() if sub.form is not None}
+    return {name: form for name, sub in compiled.items() if (form := sub.form) is not None}

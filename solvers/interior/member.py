@@ -147,6 +147,7 @@ class Member(Participant):
         elif not self.renew(self._assembled(forms)):
             return False
         self._forms, self._alone = forms, alone
+        self.__dict__.pop("_is_split", None)
         return True
 
     def answer(self, tau: float) -> Answer:
@@ -171,7 +172,7 @@ class Member(Participant):
             slopes = self._alone.slopes(np.concatenate([points, extra]), groups)
             return Answer(points, -slopes[: points.size], told, rest)
         slopes, losses, spare = self._alone.tangents(points, groups)
-        losses = np.where(list(map(_is_split, self._forms.values())), losses, np.nan)
+        losses = np.where(self._is_split, losses, np.nan)
         return Answer(points, -slopes, told, rest, losses, spare)
 
     def weights(self) -> np.ndarray:
@@ -195,6 +196,17 @@ class Member(Participant):
         """The program of the clients with variables of their own, to tell their slopes apart."""
         return self._by_itself(self._forms)
 
+    @cached_property
+    def _is_split(self) -> list[bool]:
+        """Of each client whether its objective is all in quadratic and terms of its own variables.
+
+        Of these forms, which :meth:`take` makes others.
+        """
+        return [
+            form.valued and all(term.matrix.shape[1] == form.size for term in form.terms)
+            for form in self._forms.values()
+        ]
+
     def _by_itself(
         self, forms: Mapping[Hashable, Form], known: Programme | None = None
     ) -> Programme:
@@ -204,11 +216,6 @@ class Member(Participant):
             assembly.add(name, form, np.arange(at, at + sizes[name]))
             at += sizes[name]
         return assembly.programme(known, is_apart=True)
-
-
-def _is_split(form: Form) -> bool:
-    """Whether the objective is all in quadratic and terms, of the client's own variables."""
-    return form.valued and all(term.matrix.shape[1] == form.size for term in form.terms)
 
 
 def _shown_multipliers(programme: Programme, shown: np.ndarray) -> np.ndarray:

@@ -393,8 +393,8 @@ class Participant(Scaled):
         self._found[name] = Direction(x, equal, moved_tops, s, z)
         return slope, right
 
-    def combine(self, dtau: float) -> float:
-        """Both directions added, with this step of tau; gives the longest step, at most 1."""
+    def combine(self, dtau: float) -> None:
+        """Add both directions, with this step of tau."""
         step = self._found["step"]
         fixed = self._found.get("constant", step)  # which is not asked for where tau stays
         self._dx = step.x + dtau * fixed.x
@@ -404,10 +404,13 @@ class Participant(Scaled):
         self._ds = {k: step.s[k] + dtau * fixed.s[k] for k in step.s}
         self._dtau = dtau
         self._base = self.x, self.equal, dict(self.s), dict(self.z), dict(self.tops)
-        longest = [
+
+    def longest(self) -> float:
+        """The longest step that stays in all cones, at most 1."""
+        found = [
             group.cone.longest(self._ds[key], self._dz[key]) for key, group in self._groups.items()
         ]
-        return min([1.0, *longest])
+        return min([1.0, *found])
 
     def defined(self, step: float) -> float:
         """The step, halved until smooth terms have values there."""

@@ -10,10 +10,10 @@ from dald_model.solvers.interior.joint import Joint
 from dald_model.solvers.interior.member import Seen
 from dald_model.values import BYTES
 
-SUMS = 28
+SUMS = 26
 """Numbers per client and round that are no array, at most: of each of two steps of Newton's eleven
-of the residuals, two products of the solution, and a step length. With cones they are 20: eleven,
-two products of each of three solutions, and three step lengths."""
+of the residuals and two products of the solution. With cones they are 20: eleven, two products of
+each of three solutions, and three step lengths."""
 
 
 def sent(joint: Joint) -> dict[Hashable, int]:
