@@ -209,7 +209,7 @@ class ColumnBlocks:
 
 def transposed(matrix: Any, vector: np.ndarray) -> np.ndarray:
     """matrix.T @ vector: of a small one by rows, scipy takes most of its time to transpose it."""
-    if not sp.issparse(matrix) or matrix.format != "csr":
+    if isinstance(matrix, np.ndarray) or matrix.format != "csr":
         return matrix.T @ vector
     each = matrix.data * np.repeat(vector, np.diff(matrix.indptr))
     return np.bincount(matrix.indices, each, matrix.shape[1])

@@ -150,13 +150,14 @@ class Coordinator:
         self._begin(*self._sizes(units))
 
     def rescale(self) -> None:
-        """Begin with other numbers in balanced units of earlier ones, if all are about as large."""
+        """Take other numbers in balanced units of earlier ones, if all are about as large."""
         (units,) = self._ask(("scale",))
         length, cost = self._sizes(units)
         known = self._unit, self.cost
         if max(length / self._unit, self._unit / length, cost / self.cost, self.cost / cost) > SPAN:
             known = length, cost
-        self._begin(*known)
+        self._unit, self.cost = known
+        self._ask(("take_units", *known))
 
     def _sizes(self, units: Sequence[Units]) -> tuple[float, float]:
         """A length of the variables and a factor of the objective with which all is about one."""

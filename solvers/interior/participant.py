@@ -73,7 +73,7 @@ class Participant(Scaled):
 
         Gives complementarity and degree of the heads, whose multipliers hold their costs.
         """
-        self._scale(length, cost)
+        self.take_units(length, cost)
         program = self.programme
         self._sides: dict[str, Any] = {}
         self._found: dict[str, Direction] = {}
@@ -138,19 +138,22 @@ class Participant(Scaled):
 
     def resume(self, point: np.ndarray) -> None:
         """Begin where an earlier run ended, with what :meth:`point` gave."""
-        sizes = [self.x.size, self.equal.size]
-        sizes += [size for group in self._groups.values() for size in 2 * [group.cone.size]]
-        x, equal, *pairs = np.split(point, np.cumsum(sizes)[:-1])
-        self.x, self.equal = x / self.columns, equal * self.cost / self._equal_unit
-        for at, key in enumerate(self._groups):
-            unit = self._of_cone(key)
-            self.s[key], self.z[key] = pairs[2 * at] * unit, pairs[2 * at + 1] * self.cost / unit
+        at = self.columns.size
+        self.x = point[:at] / self.columns
+        self.equal = point[at : at + self._equal_unit.size] * self.cost / self._equal_unit
+        at += self._equal_unit.size
+        self.s, self.z, self.tops, self._sides = {}, {}, {}, {}
+        for key, group in self._groups.items():
+            unit, size = self._of_cone(key), group.cone.size
+            self.s[key] = point[at : at + size] * unit
+            self.z[key] = point[at + size : at + 2 * size] * self.cost / unit
+            at += 2 * size
         self.settle()
         nothing = {key: 0.0 * one for key, one in self.s.items()}
         tops = {key: 0.0 * one for key, one in self.tops.items()}
         # The constants keep their weight
         still = Direction(0.0 * self.x, 0.0 * self.equal, tops, nothing, nothing)
-        self._found["constant"] = still
+        self._found = {"constant": still}
 
     def _of_cone(self, key: Any) -> np.ndarray:
         """The units of the entries of a cone."""

@@ -289,7 +289,7 @@ def _squares(size: int, quadratics: Sequence[tuple[Any, np.ndarray]], *, is_dens
         found = np.zeros((size, size))
         for matrix, columns in quadratics:
             dense = matrix.toarray() if sp.issparse(matrix) else matrix
-            found[np.ix_(columns, columns)] += dense
+            found[columns[:, None], columns] += dense
         return found
     if not quadratics:
         return sp.csc_array((size, size))

@@ -147,7 +147,7 @@ class Scaled:
             float(self._hidden(bends).max(initial=0.0)),
         )
 
-    def _scale(self, length: float, cost: float) -> None:
+    def take_units(self, length: float, cost: float) -> None:
         """Measure variables in so many times their balanced units, and multiply the objective."""
         program, even = self.programme, self._balanced
         self.cost = cost

@@ -135,7 +135,7 @@ def test_bytes_are_as_stated() -> None:
         model.client(at, cp.sum(cp.logistic(rng.normal(size=(20, 3)) @ w)) + cp.sum_squares(w - at))
     hosts = Wire("a"), Wire("b")
     found = model.solve(disclose="curvature", engine=Wired(*hosts))
-    said = 8 * (3 * 4 // 2 + 4 * 3 + 28 + 2 * 3)
+    said = 8 * (3 * 4 // 2 + 4 * 3 + 26 + 2 * 3)
     assert set(found.shown.values()) == {said}
     assert f"at most {said:,} bytes per client and round" in str(found)
     assert [one.numbers for one in hosts] == [said * found.rounds] * 2
