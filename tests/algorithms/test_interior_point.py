@@ -289,7 +289,7 @@ def test_options_that_say_how_clients_are_solved_are_refused_by_name() -> None:
 def test_everything_says_what_clients_show() -> None:
     model = drawn(1, "quadratic")[0]
     result = model.solve(disclose="curvature")
-    shared, sums = 5, 28  # w, and both entries of y, of which the coupling sees the sum
+    shared, sums = 5, 26  # w, and both entries of y, of which the coupling sees the sum
     size = 8 * (shared * (shared + 1) // 2 + 4 * shared + sums + 2 * 5 + 3)  # 3 rules
     said = f"sums of curvature and gradients on shared variables, at most {size:,} bytes per client"
     assert said in str(result)
