@@ -119,9 +119,8 @@ class State:
     def snapshot(self) -> State:
         """A copy that later rounds leave alone."""
         found = object.__new__(type(self))  # in every round
-        vars(found).update(vars(self))
-        arrays = [name for name, one in vars(self).items() if isinstance(one, np.ndarray)]
-        vars(found).update({name: getattr(self, name).copy() for name in arrays})
+        for name, one in vars(self).items():
+            vars(found)[name] = one.copy() if isinstance(one, np.ndarray) else one
         found.channels = None if self.channels is None else self.channels.snapshot()
         return found
 

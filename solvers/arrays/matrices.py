@@ -1,8 +1,9 @@
 """The matrices of many clients, for products with all of their points in a few calls.
 
 All have k clients and products as if every client's were of one height R and width m: what a client
-has less is zeros. Those with few nonzeros stand in one block-diagonal matrix. Dense ones are
-stacked, or taken where they are, one by one, where a copy would outweigh a call.
+has less is zeros. Of diagonal ones products are elementwise. Those with few nonzeros stand in one
+block-diagonal matrix. Dense ones are stacked, or taken where they are, one by one, where a copy
+would outweigh a call.
 """
 
 from __future__ import annotations
@@ -151,18 +152,54 @@ class Listed:
         return found
 
 
+class Diagonal:
+    """Matrices whose rows have the variable at their own place only, by these entries, (k, m)."""
+
+    def __init__(self, entries: np.ndarray) -> None:
+        self._entries = entries
+
+    bytes = 0
+    """See :class:`Dense`."""
+
+    @classmethod
+    def of(cls, matrices: Sequence[Any]) -> Diagonal | None:
+        """Those of square matrices, None if one has an entry beside its diagonal."""
+        found = np.stack([one.diagonal() for one in matrices])
+        counts = [one.nnz if sp.issparse(one) else np.count_nonzero(one) for one in matrices]
+        return cls(found) if (np.count_nonzero(found, axis=1) == counts).all() else None
+
+    @property
+    def full(self) -> np.ndarray:
+        """All of them with their zeros, (k, m, m)."""
+        return self._on_diagonals(self._entries)
+
+    def take(self, index: Index) -> Diagonal:
+        """See :class:`Dense`."""
+        return Diagonal(self._entries[index])
+
+    def times(self, x: np.ndarray) -> np.ndarray:
+        return self._entries * x
+
+    def squared_times(self, x: np.ndarray) -> np.ndarray:
+        return self._entries**2 * x
+
+    back = times
+
+    def gram(self, diagonal: np.ndarray, index: Index = EVERY) -> np.ndarray:
+        return self._on_diagonals(diagonal * self._entries[index] ** 2)
+
+    @staticmethod
+    def _on_diagonals(entries: np.ndarray) -> np.ndarray:
+        found = np.zeros((*entries.shape, entries.shape[1]))
+        found[:, range(entries.shape[1]), range(entries.shape[1])] = entries
+        return found
+
+
 class Sparse:
     """Matrices of few nonzeros on the diagonal of one in CSR, (k R, k m)."""
 
     def __init__(self, block: Any, shape: tuple[int, int]) -> None:
         self._block, self._transposed, self._shape = block, block.T, shape
-        # Where every row picks the variable at its own place, a product is elementwise
-        each = np.arange(block.shape[0] + 1)
-        self._is_pick = bool(
-            block.shape[0] == block.shape[1] == block.nnz
-            and (block.indices == each[:-1]).all()
-            and (block.indptr == each).all()
-        )
 
     bytes = 0
     """See :class:`Dense`."""
@@ -191,8 +228,6 @@ class Sparse:
         return Sparse(sp.csr_array(arrays, (rows.size, members.size * width)), self._shape)
 
     def times(self, x: np.ndarray) -> np.ndarray:
-        if self._is_pick:
-            return self._block.data.reshape(x.shape) * x
         return (self._block @ x.reshape(-1)).reshape(len(x), -1)
 
     def squared_times(self, x: np.ndarray) -> np.ndarray:
@@ -226,7 +261,7 @@ class Sparse:
         return found
 
 
-Matrices = Dense | Listed | Sparse
+Matrices = Dense | Diagonal | Listed | Sparse
 
 
 def is_sparse(matrices: Sequence[Any]) -> bool:
@@ -244,6 +279,10 @@ def together(matrices: Sequence[Any], shape: tuple[int, int], *, stays: bool = F
     Where ``stays`` large dense ones are left where they are: for selections of clients that are
     never the same twice, which would be copied.
     """
+    if shape[0] == shape[1] and all(one.shape == shape for one in matrices):
+        diagonal = Diagonal.of(matrices)
+        if diagonal is not None:
+            return diagonal
     if is_sparse(matrices):
         # Of couplings that are alike it is the very same matrix
         sparse = {id(one): sp.csr_array(one) for one in {id(one): one for one in matrices}.values()}
