@@ -20,11 +20,11 @@ from collections.abc import Collection, Hashable
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from dald_model.answer.alike import Alike
 from dald_model.answer.client_rows import CANCELLED, ClientRows
 from dald_model.answer.smooth_clients import ROOM
+from dald_model.compile.affine_maps import transposed
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import Form
 from dald_model.compile.subproblem import Subproblem
@@ -250,8 +250,7 @@ def _steepness_alike(forms: list[Form], at: np.ndarray) -> tuple[np.ndarray, np.
         for form, sharp in zip(forms, kinks, strict=True):
             for term in form.terms:
                 if not (term.is_smooth or term.is_set):  # it is as steep as its weights either way
-                    rows = abs(sp.csr_array(term.matrix))
-                    sharp += np.asarray(rows.T @ np.repeat(term.weight, term.width))
+                    sharp += transposed(abs(term.matrix), np.repeat(term.weight, term.width))
         steep = _beyond_rounding(np.abs(slopes) + kinks, CANCELLED)
         return steep, _beyond_rounding(np.maximum(bends, 0.0), CANCELLED**2)
 

@@ -394,7 +394,7 @@ class Instantiator:
 
     def offsets(self, maps: AffineMaps) -> list[np.ndarray]:
         """Those of the terms."""
-        if not maps.offset.any():
+        if not self._terms or not maps.offset.any():
             return [one.start for _, _, one, *_ in self._terms]
         return [one.blocks.at(maps.offset) + one.start for _, _, one, *_ in self._terms]
 

@@ -177,16 +177,19 @@ def inverse_roots(matrices: np.ndarray, flat: float) -> tuple[np.ndarray, np.nda
 
 def triangles(matrices: np.ndarray, flat: float) -> tuple[np.ndarray, np.ndarray]:
     """Cholesky factors of matrices with ones on the diagonal; the identity where there is none."""
-    usable = np.asarray(np.isfinite(matrices).all(axis=(1, 2)))
-    lower = np.where(usable[:, None, None], matrices, np.eye(matrices.shape[1]))
+    usable, lower = np.asarray(np.isfinite(matrices).all(axis=(1, 2))), matrices
+    if not usable.all():
+        lower = np.where(usable[:, None, None], matrices, np.eye(matrices.shape[1]))
     try:
         lower = np.linalg.cholesky(lower)
     except np.linalg.LinAlgError:  # does not say which one it was
+        lower = lower.copy()
         for i, matrix in enumerate(lower):
             try:
                 lower[i] = np.linalg.cholesky(matrix)
             except np.linalg.LinAlgError:
                 lower[i] = 0
     failed = ~usable | (np.diagonal(lower, axis1=1, axis2=2).min(axis=1, initial=1) ** 2 < flat)
-    lower[failed] = np.eye(matrices.shape[1])
+    if failed.any():
+        lower[failed] = np.eye(matrices.shape[1])
     return lower, failed

@@ -141,7 +141,7 @@ class SemismoothNewton:
     def _parts(self, which: np.ndarray) -> Iterator[tuple[ClientState, np.ndarray]]:
         """The groups, and the positions in ``which`` of their clients."""
         for number, group in enumerate(self._groups):
-            yield group, np.flatnonzero(self._group[which] == number)
+            yield group, (self._group[which] == number).nonzero()[0]
 
     def _minimise(
         self, group: ClientState, which: np.ndarray, linear: np.ndarray, errors: np.ndarray

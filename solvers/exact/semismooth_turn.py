@@ -180,7 +180,7 @@ class SemismoothTurn:
                 ahead = None
             is_fresh &= ~is_done
             np.copyto(self.multipliers, held, where=is_fresh[:, None])
-            self._hurry(np.flatnonzero(ends & ~is_done), inside, sizes)
+            self._hurry((ends & ~is_done).nonzero()[0], inside, sizes)
             is_new = is_new & ~is_fresh
             is_short = is_new & (lengths[:, 0] < 1 / GROWTH) & (self._smooth is not None)
             shrank = self._stiffen(is_fresh, is_short)
@@ -305,7 +305,7 @@ class SemismoothTurn:
             np.copyto(self._bearings, bearings, where=differs[:, None])
         if not differs.any():
             return
-        at = selection(np.flatnonzero(differs))
+        at = selection(differs.nonzero()[0])
         curved = self._group.hessians[self._members[at]]
         if self._values.size:
             curved = curved + self._rows.curvature(self._stiffness[at], found.of(at), at)
@@ -334,7 +334,7 @@ class SemismoothTurn:
         if known:
             last += np.where(is_inside(known), np.vecdot(known.gradients, step), np.inf)
         lengths = np.ones((first.size, 1))
-        long = np.flatnonzero(last > -FLATTER * first)
+        long = (last > -FLATTER * first).nonzero()[0]
         if long.size:
             functions, stiffness = self._functions.take(long), self._stiffness[long]
             begin, force, changed = pulled[long], stiff[long], change[long]
@@ -395,7 +395,7 @@ class SemismoothTurn:
 def _roots(matrices: np.ndarray) -> np.ndarray:
     """W of some Hessians, whose diagonals are raised where they are singular; NaN if in vain."""
     found, failed = inverse_roots(matrices, FLAT)
-    shift, lost = FIRST_SHIFT, np.flatnonzero(failed)
+    shift, lost = FIRST_SHIFT, failed.nonzero()[0]
     while lost.size and shift <= LAST_SHIFT:
         shifted = matrices[lost]
         units = variable_scales(shifted)

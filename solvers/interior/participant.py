@@ -209,7 +209,7 @@ class Participant(Scaled):
         product, slope = 0.0, float(self.x @ gradient)
         self._apart: dict[Any, np.ndarray] = {}
         self._of_tops: dict[Any, np.ndarray] = {}
-        infeasible, largest = 0.0, 0.0
+        infeasible = 0.0
         for key, group in self._groups.items():
             s, z = self.s[key], self.z[key]
             product += float(s @ z)
@@ -224,13 +224,11 @@ class Participant(Scaled):
                 self._of_tops[key] = tau * group.tops - cone.heads(z)
                 broken = cone.joined(-tops, broken)
             self._apart[key] = broken = broken + s
-            largest = max(largest, float(np.abs(group.right).max(initial=0.0)))
             infeasible = max(infeasible, float(np.abs(broken).max(initial=0.0)))
         self._unequal = self._equal.times(self.x) - tau * self._equal_right
         infeasible = max(infeasible, float(np.abs(self._unequal).max(initial=0.0)))
         self._residual = residual
         known = np.concatenate([residual, np.zeros(self.equal.size)])[self.shared]
-        largest = tau * max(largest, float(np.abs(self._equal_right).max(initial=0.0)))
         size = float(np.abs(self.x).max(initial=0.0))
         steepness = tau * float(np.abs(gradient).max(initial=0.0))
         degree = float(self.degree)
@@ -238,7 +236,7 @@ class Participant(Scaled):
         private = max([np.abs(one).max(initial=0.0) for one in (own, *tops)])
         square = float(sum(one @ one for one in (own, *tops)))
         sums = slope, right, product, value, degree, steepness, square
-        return Sums(known, *sums, infeasible, size, largest, float(private))
+        return Sums(known, *sums, infeasible, size, tau * self._largest, float(private))
 
     def falls(self) -> float:
         """The slope of the objective along x, as far out as its quadratic shows by then."""

@@ -160,13 +160,16 @@ class Scaled:
         self._equal = evened[EQUAL]
         self._equal_unit = self._unit(EQUAL, program.equal) / length
         self._equal_right = program.equal_right * self._equal_unit
+        self._largest = float(np.abs(self._equal_right).max(initial=0.0))
         self._units: dict[Any, np.ndarray] = {}
         self._groups = {}
         for key, group in program.groups.items():
             self._units[key] = unit = self._unit(key, group.rows) / length
             tops = self._tops(key, group, unit)
             tops = None if tops is None else tops * cost
-            self._groups[key] = Group(evened[key], group.right * unit, group.cone, tops)
+            right = group.right * unit
+            self._largest = max(self._largest, float(np.abs(right).max(initial=0.0)))
+            self._groups[key] = Group(evened[key], right, group.cone, tops)
         self._smooth = [
             term._replace(
                 rows=self._once(
