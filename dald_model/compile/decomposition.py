@@ -288,6 +288,8 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
         self, copies: Mapping[Hashable, np.ndarray], left: Collection[Hashable] = ()
     ) -> np.ndarray:
         """One value for a variable with several copies: the server's, or their mean."""
+        if len(copies) == 1:
+            return next(iter(copies.values())).copy()
         servers = [name for name in copies if name in self.servers]
         if servers:
             return copies[servers[0]]

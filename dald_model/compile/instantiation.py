@@ -443,11 +443,11 @@ def _enter(piece: np.ndarray, maps: Sequence[AffineMaps], at: int, points: np.nd
     """Enter the values of one piece of k clients at points, (k, p, m), into (k, p, entries)."""
     matrices = [own.piece(at) for own in maps]
     if all(type(matrix) is np.ndarray for matrix in matrices):
-        np.matmul(points, np.stack(matrices).swapaxes(1, 2), out=piece)
+        np.matmul(points, np.array(matrices).swapaxes(1, 2), out=piece)
     else:
         for row, matrix, own in zip(piece, matrices, points, strict=True):
             row[:] = own if matrix is None else (matrix @ own.T).T
-    piece += np.stack([own.offsets[at] for own in maps])[:, None]
+    piece += np.array([own.offsets[at] for own in maps])[:, None]
 
 
 def _levels(block: Block, groups: np.ndarray, replication: RowReplication) -> _Levels | None:

@@ -55,6 +55,6 @@ def _by_pieces(clients: Sequence[Lowered | None], points: Sequence[np.ndarray]) 
     for alike in together.values():
         places = [at for at, _ in alike]
         maps = [one.maps for _, one in alike]
-        given = np.stack([points[at] for at in places])
+        given = np.array([points[at] for at in places])
         found[places] = alike[0][1].instantiator.values(maps, given)
     return found
