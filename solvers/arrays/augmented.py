@@ -128,7 +128,7 @@ class Augmented:
             size = int(sizes[begin])
             if edges[begin]:
                 # One sign an edge: the client is its tail or its head
-                sign = np.stack([own[::size] for own in signs[begin:end]])[:, :, None]
+                sign = np.array([own[::size] for own in signs[begin:end]])[:, :, None]
                 column, entry = int(columns[begin]), int(entries[begin])
                 offset = np.concatenate([self._sides[at][1] for at in which[begin:end].tolist()])
                 run = _Run(

@@ -164,7 +164,7 @@ class Diagonal:
     @classmethod
     def of(cls, matrices: Sequence[Any]) -> Diagonal | None:
         """Those of square matrices, None if one has an entry beside its diagonal."""
-        found = np.stack([one.diagonal() for one in matrices])
+        found = np.array([one.diagonal() for one in matrices])
         counts = [one.nnz if sp.issparse(one) else np.count_nonzero(one) for one in matrices]
         return cls(found) if (np.count_nonzero(found, axis=1) == counts).all() else None
 
@@ -293,7 +293,7 @@ def together(matrices: Sequence[Any], shape: tuple[int, int], *, stays: bool = F
     if stays and 8 * shape[0] * shape[1] >= SIZEABLE:
         return Listed(dense, shape)
     if all(one.shape == shape for one in dense):
-        return Dense(np.stack(dense))
+        return Dense(np.array(dense))
     full = np.zeros((len(dense), *shape))
     for own, out in zip(dense, full, strict=True):
         out[: own.shape[0], : own.shape[1]] = own

@@ -80,8 +80,8 @@ class ActiveSet:
         if len(matrices) != len(self._matrices) or not all(map(is_, matrices, self._matrices)):
             self._read(forms, size)
             self._matrices = matrices
-        right = np.stack([form.inequalities.rhs for form in forms])
-        levels = np.stack([form.equalities.rhs for form in forms])
+        right = np.array([form.inequalities.rhs for form in forms])
+        levels = np.array([form.equalities.rhs for form in forms])
         below, above = self._place_bounds(right[:, self._bounds])
         self._is_possible, needed = np.ones(count, dtype=bool), np.ones(levels.shape, dtype=bool)
         if levels.size:  # DAQP takes no dependent equality rows: they stay, without bounds
@@ -116,8 +116,8 @@ class ActiveSet:
         first = forms[0].inequalities.matrix
         # Clients of one shape mostly have the very same rows: one copy does
         is_shared = all(form.inequalities.matrix is first for form in forms)
-        matrix = first[None] if is_shared else np.stack([f.inequalities.matrix for f in forms])
-        self._equalities = np.stack([form.equalities.matrix for form in forms])
+        matrix = first[None] if is_shared else np.array([f.inequalities.matrix for f in forms])
+        self._equalities = np.array([form.equalities.matrix for form in forms])
         # The clients share one set of arrays, so a row is a bound for all of them or for none
         is_bound = ((matrix != 0).sum(axis=2) == 1).all(axis=0)
         self._bounds, self._others = np.flatnonzero(is_bound), np.flatnonzero(~is_bound)

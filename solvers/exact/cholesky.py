@@ -102,8 +102,8 @@ class Factor:
 
     def __init__(self, forms: Sequence[Form]) -> None:
         count, size = len(forms), forms[0].size
-        self._rows = np.stack([form.equalities.matrix for form in forms])
-        self._right = np.stack([form.equalities.rhs for form in forms])
+        self._rows = np.array([form.equalities.matrix for form in forms])
+        self._right = np.array([form.equalities.rhs for form in forms])
         rows = self._right.shape[1]
         self._roots = np.empty((count, size, size))
         self._failed = np.ones(count, dtype=bool)

@@ -77,7 +77,7 @@ class _Session:
 
     def _set(self, forms: list[Form]) -> None:
         self._forms = forms
-        self._linear = np.stack([form.quadratic.linear for form in self._forms])
+        self._linear = np.array([form.quadratic.linear for form in self._forms])
         self._constants = np.array([form.quadratic.constant for form in self._forms])
         self._broken = np.zeros(len(forms), dtype=bool)
 

@@ -189,7 +189,7 @@ def _blocks(forms: Sequence[Form]) -> tuple[NormBlock, ...]:
     for terms in zip(*map(_joint, forms), strict=True):
         first, stop = terms[0], at + terms[0].offset.size
         sizes = [term.parameter if term.is_set else term.weight for term in terms]
-        found.append(NormBlock(slice(at, stop), first.width, first.is_set, np.stack(sizes)))
+        found.append(NormBlock(slice(at, stop), first.width, first.is_set, np.array(sizes)))
         at = stop
     return tuple(found)
 

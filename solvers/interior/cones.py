@@ -421,7 +421,7 @@ class Semidefinite:
         one = self._inverse @ self._matrices(ds) @ _transposed(self._inverse)
         two = _transposed(self._r) @ self._matrices(dz) @ self._r
         root = np.sqrt(self._lambda)
-        both = np.stack([one, two]) / (root[:, :, None] * root[:, None, :])
+        both = np.array([one, two]) / (root[:, :, None] * root[:, None, :])
         return _within(-np.linalg.eigvalsh(both).min())
 
     def _matrices(self, v: np.ndarray) -> np.ndarray:

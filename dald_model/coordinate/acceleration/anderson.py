@@ -130,5 +130,5 @@ class AndersonMixer(Accelerator):
     def _products(self, residual: np.ndarray) -> np.ndarray:
         """Inner products with all residuals that are held."""
         weight = 2 * self._rho**2
-        scaled = np.stack([residual[0] / weight, residual[1] * weight])
+        scaled = np.array([residual[0] / weight, residual[1] * weight])
         return self._reduce.products(self._residuals[: self._held], scaled)

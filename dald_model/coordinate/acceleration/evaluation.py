@@ -74,7 +74,7 @@ class Evaluation:
         # Asked by all who propose and by who watches over them, with the same array each
         if self._sized is None or self._sized[0] is not rho:
             gap, (tail, head) = self.sides[0] - self.sides[1], self.estimates - self.after[0]
-            one = length(np.stack([tail, gap]), rho, self.reduce)
+            one = length(np.array([tail, gap]), rho, self.reduce)
             found = float(np.hypot(one, length(head[None], rho, self.reduce)))
             object.__setattr__(self, "_sized", (rho, found))
             return found

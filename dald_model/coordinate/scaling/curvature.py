@@ -122,12 +122,12 @@ def _of_shape(subs: Sequence[Subproblem], at: Sequence[np.ndarray | None]) -> li
     if size > EXACT and sp.issparse(forms[0].quadratic.root) and not forms[0].smooth:
         return [_of_root(forms[0])]
     starts, is_inside = np.zeros((len(forms), size)), np.ones(len(forms), dtype=bool)
-    hessians = np.stack([form.quadratic.full for form in forms])
-    gradients = np.stack([form.quadratic.linear for form in forms])
+    hessians = np.array([form.quadratic.full for form in forms])
+    gradients = np.array([form.quadratic.linear for form in forms])
     if forms[0].smooth:
         terms = Terms([list(form.smooth) for form in forms], size)
         inner = terms.inner()
-        starts = np.stack([own if one is None else one for one, own in zip(at, inner, strict=True)])
+        starts = np.array([own if one is None else one for one, own in zip(at, inner, strict=True)])
         bent, slopes, is_inside = _bends(terms, starts)
         if not is_inside.all():
             starts = np.where(is_inside[:, None], starts, inner)

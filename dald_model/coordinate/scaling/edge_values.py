@@ -57,7 +57,7 @@ def together(compiled: Decomposition) -> list[Alike]:
         Alike(
             subs,
             subs[0].sight,
-            np.stack([sub.entries for sub in subs]),
+            np.array([sub.entries for sub in subs]),
             np.array([compiled.columns[sub.name].start for sub in subs])[:, None]
             + np.arange(subs[0].size),
         )

@@ -371,7 +371,7 @@ class LocalSearch:
         if not names:
             return []
         subs, parts = [self._subs[n] for n in names], [self._compiled.columns[n] for n in names]
-        at = [np.stack([self._points[part], self._base[part]]) for part in parts]
+        at = [np.array([self._points[part], self._base[part]]) for part in parts]
         here, base = objectives(subs, at).T
         with np.errstate(all="ignore"):
             apart = sides_of(self._compiled, self._points) - sides_of(self._compiled, self._base)
@@ -413,9 +413,9 @@ class LocalSearch:
 
     def _regularise(self, alike: Alike) -> None:
         """The proximal terms of clients that are alike, by their way to the minimum of a model."""
-        answers = np.stack([self._curvatures[sub.name].answer for sub in alike.subs])
+        answers = np.array([self._curvatures[sub.name].answer for sub in alike.subs])
         is_told = self._measure(alike, np.abs(answers - self._base[alike.columns]))
-        rows = np.stack([sub.rows for sub in alike.subs]), alike.entries
+        rows = np.array([sub.rows for sub in alike.subs]), alike.entries
         stiff = self._slopes[alike.columns] / self._lengths[alike.columns]
         self._penalties[rows] = np.sqrt(WEAK / 2 * alike.sight.curvatures(stiff))
         self._by_rows += [sub for sub, told in zip(alike.subs, is_told, strict=True) if not told]
@@ -426,7 +426,7 @@ class LocalSearch:
         E is the largest :math:`h_k L_k^2` with L how far; a variable without a curvature is as long
         as the longest. Gives of which clients there is an E; of others rows and costs tell.
         """
-        bends = np.stack([self._curvatures[sub.name].diagonal for sub in alike.subs])
+        bends = np.array([self._curvatures[sub.name].diagonal for sub in alike.subs])
         energy = (bends * far**2).max(axis=1, keepdims=True)
         own = np.sqrt(energy / np.where(bends > 0, bends, np.inf))
         lengths = np.where(bends > 0, own, own.max(axis=1, keepdims=True))

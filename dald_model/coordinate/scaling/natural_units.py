@@ -171,9 +171,9 @@ class _Scaling:
         is_coupling = np.array([sub.client.is_coupling for sub in alike.subs])[:, None]
         kinked = np.where(is_coupling, 1.0, KINKED)
         known = [self._local.curvatures[sub.name] for sub in alike.subs]
-        curved = np.stack([one.diagonal for one in known])
-        kinks = np.stack([one.kinks for one in known])
-        elsewhere = np.stack([one.elsewhere for one in known])
+        curved = np.array([one.diagonal for one in known])
+        kinks = np.array([one.kinks for one in known])
+        elsewhere = np.array([one.elsewhere for one in known])
         spread = np.array([one.spread for one in known])[:, None]
         steep = kinks + curved * lengths / 2
         bend = curved + 2 * kinks / lengths
@@ -202,7 +202,7 @@ class _Scaling:
             return found
         rest = np.broadcast_to(found.max(axis=1, keepdims=True), found.shape)
         if alike.subs[0].name in self._local.curvatures:
-            bends = np.stack([self._local.curvatures[sub.name].diagonal for sub in alike.subs])
+            bends = np.array([self._local.curvatures[sub.name].diagonal for sub in alike.subs])
             energy = (bends * found**2).max(axis=1, keepdims=True)
             bent = np.sqrt(energy / np.where(bends > 0, bends, np.inf))
             rest = np.where(bent > 0, bent, rest)
