@@ -119,8 +119,9 @@ class State:
     def snapshot(self) -> State:
         """A copy that later rounds leave alone."""
         found = object.__new__(type(self))  # in every round
+        own = vars(found)
         for name, one in vars(self).items():
-            vars(found)[name] = one.copy() if isinstance(one, np.ndarray) else one
+            own[name] = one.copy() if isinstance(one, np.ndarray) else one
         found.channels = None if self.channels is None else self.channels.snapshot()
         return found
 
