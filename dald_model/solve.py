@@ -44,7 +44,6 @@ from dald_model.deadline import TimeUpError, within
 from dald_model.engines.dispatch import SolverLayer, rested
 from dald_model.engines.engine import Engine
 from dald_model.engines.placement import Placement
-from dald_model.gc_pause import gc_paused
 from dald_model.options import (
     DEFAULT_ACCELERATION,
     check_callback,
@@ -369,8 +368,7 @@ def solve(
             interior=start.interior if start is not None and start.compiled is compiled else (),
         )
         progress.begins(max_rounds, (eps_pri, eps_dual))
-        with gc_paused():
-            run = Run(membership, method, state, rule, layer, settings, progress)
+        run = Run(membership, method, state, rule, layer, settings, progress)
         if saved is not None:
             run.restore(saved.restored(run.kept()))
             if is_measured:

@@ -23,7 +23,7 @@ from dald_model.solvers.prox.nonsmooth import multipliers as multipliers_of_forc
 from dald_model.solvers.prox.nonsmooth import without_smooth
 
 
-@gc_paused()
+@gc_paused
 def assemble(outcome: Outcome, tolerances: tuple[float, float], seconds: float) -> Result:
     """Turn the answer into the user's terms, and set values and dual values."""
     membership, termination, state = outcome.membership, outcome.termination, outcome.best.state

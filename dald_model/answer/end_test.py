@@ -39,7 +39,7 @@ def end_test(compiled: Decomposition, eps: float) -> EndTest:
     """A function that says what is proved of an iterate of a run with this tolerance."""
     allowed = TOLERANCE * max(eps, LEAST_EPS)
 
-    @gc_paused()
+    @gc_paused
     @np.errstate(all="ignore")  # of numbers at the edge of what doubles hold nothing is proved
     def test(state: State, *, is_met: bool = True) -> EndProof:
         if not is_met:

@@ -100,7 +100,7 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
     elsewhere = f"{NotPicklable.elsewhere}; a client travels by dald_model.pack(compiled[name])"
     again = "compile a model of its own, copy.copy(model).compile()"
 
-    @gc_paused()
+    @gc_paused
     def __init__(self, model: Declaration) -> None:
         begun = time.perf_counter()
         self.arrays = model.by_entry
@@ -199,7 +199,7 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
         """Both."""
         return self._subproblems.items()
 
-    @gc_paused()
+    @gc_paused
     def instantiate(self) -> None:
         """Make every client's numbers that are not made yet or whose user's Parameters changed."""
         for sub in self.values():

@@ -55,9 +55,10 @@ def _replication(groups: tuple[int, ...], sizes: tuple[int, ...]) -> RowReplicat
 def _known_where_same(now: Part, then: Part) -> Part:
     """An affine map; another, or its matrices, where these have the same numbers."""
     (one, offset), (two, before) = now, then
-    if one is not two:
-        if one.keys() != two.keys() or not all(is_same(one[key], two[key]) for key in one):
-            return now
+    if one is not two and not (
+        one.keys() == two.keys() and all(is_same(one[key], two[key]) for key in one)
+    ):
+        return now
     return then if np.array_equal(offset, before) else (two, offset)
 
 

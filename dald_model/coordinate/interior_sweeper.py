@@ -120,7 +120,7 @@ class InteriorSweeper:
         # How near the run came to an optimum, or to a certificate that there is none
         self._nearest, self._ray, self._gap = np.inf, np.inf, np.inf
 
-    @gc_paused()
+    @gc_paused
     def run(self, state: State, stages: Levels, tolerance: float) -> Record:
         """See :class:`dald_model.coordinate.sweeper.Sweeper`.
 

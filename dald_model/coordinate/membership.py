@@ -129,7 +129,7 @@ class Membership:
             if change.sequence is not None
         }
 
-    @gc_paused()
+    @gc_paused
     def follow(self, sequence: Sequence) -> None:
         """Take another sequence."""
         self.sequence = sequence

@@ -37,6 +37,7 @@ from dald_model.coordinate.sweeper import Record, SerialSweeper, Sweeper
 from dald_model.deadline import TimeUpError
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.errors import DaldError
+from dald_model.gc_pause import gc_paused
 from dald_model.schedule.round_state import Moment, Residuals
 from dald_model.text import counted
 from dald_model.values import is_panic
@@ -73,6 +74,7 @@ class Run:
             mu, sides <- the point that the acceleration proposes, if there is one
     """
 
+    @gc_paused
     def __init__(
         self,
         membership: Membership,

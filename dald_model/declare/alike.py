@@ -44,7 +44,7 @@ class Clients(dict[Hashable, Client]):
         super().__init__(known)
         self._model = model
 
-    @gc_paused()
+    @gc_paused
     def __call__(self, data: Any, function: Callable[[Any], Any]) -> dict[Hashable, Client]:
         """Declare a client for each key of some data.
 

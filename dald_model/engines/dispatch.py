@@ -351,7 +351,7 @@ class SolverLayer:
         return self._layout.batch(names, opened.session, which)
 
 
-@gc_paused()
+@gc_paused
 def rested(
     compiled: Decomposition,
     solver: Any,

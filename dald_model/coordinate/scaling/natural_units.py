@@ -48,7 +48,7 @@ that between the minimisers. (From 6 to 32 nine kinked models took 0.92 to 1.24 
 the frozen panel, in no order.) A coupling's counts once: it is where its parties agree."""
 
 
-@gc_paused()
+@gc_paused
 def natural_units(compiled: Decomposition, layer: SolverLayer) -> Units:
     """The scaling of a model with the present values of the user's Parameters.
 

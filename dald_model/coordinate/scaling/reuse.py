@@ -45,7 +45,7 @@ class Measured:
     centre: np.ndarray
 
     @classmethod
-    @gc_paused()
+    @gc_paused
     def anew(cls, compiled: Decomposition, layer: SolverLayer) -> Measured:
         """Measure the units of a model with the present values of the user's Parameters.
 
