@@ -107,6 +107,8 @@ class CanonicalProblem:
     dims : object
         The sizes of the cones ``zero``, ``nonneg``, ``soc``, ``psd``, ``exp``, ``p3d``, ``pnd``, in
         the order of the rows.
+    height : int
+        How many rows there are.
     """
 
     def __init__(self, problem: cp.Problem) -> None:
@@ -115,7 +117,7 @@ class CanonicalProblem:
             found: Any = problem.get_problem_data(cp.CLARABEL, solver_opts={})
         data, self._chain, self._inverse = found
         self.dims = data["dims"]
-        self._program, self._size = data["param_prob"], data["c"].size
+        self._program, self._size, self.height = data["param_prob"], data["c"].size, data["b"].size
 
     def numbers(self, values: Mapping[int, np.ndarray]) -> tuple[Any, Any, Any, Any, Any]:
         r"""P, q, d, A and b of :math:`\tfrac12 v^\top P v + q^\top v + d` and :math:`A v + b`.

@@ -7,8 +7,6 @@ share it, whatever their data.
 from __future__ import annotations
 
 from copy import copy
-from functools import cached_property
-from itertools import chain
 from typing import Any
 
 import cvxpy as cp
@@ -19,7 +17,7 @@ from dald_model._cvxpy import CanonicalProblem
 from dald_model.compile.recognition import Canonical, Structure, recognise
 from dald_model.compile.structure import SplitClient
 from dald_model.compile.tangent import Tangent, joined, parted
-from dald_model.values import flat
+from dald_model.compile.way_back import WayBack
 
 CONES = {
     "zero": "ZeroConeT",
@@ -62,6 +60,7 @@ class Template:
         if not is_free:
             self._build(client, free=False)
         self._canonical = CanonicalProblem(self.problem)
+        self._way_back = WayBack(self._canonical, self.stated)
         # Of the user's, inside of atoms; by value, since the template outlives them
         ours = {p.id for p in self.parameters}
         self._users = {
@@ -79,8 +78,7 @@ class Template:
         self._known: dict[bytes, tuple[Canonical, Structure]] = {}
         self._base: tuple[list[np.ndarray], Canonical, Structure] | None = None
         self._tangent: Tangent | None = None
-        self._asked = self._inverted = 0
-        self._picks: tuple[np.ndarray, np.ndarray] | None = None
+        self._asked = 0
 
     def _build(self, client: SplitClient, *, free: bool) -> None:
         """Make the problem of s; numbers are Parameters if ``free``."""
@@ -132,7 +130,6 @@ class Template:
         given = dict(self._users)
         given |= {p.id: v for p, v in zip(self.parameters, values, strict=bool(self.parameters))}
         square, q, d, A, b = self._canonical.numbers(given)
-        self.height = b.size
         own = np.concatenate([self._canonical.columns(v) for v in self.variables])
         rest = np.setdiff1d(np.arange(q.size), own)
         order = np.concatenate([own, rest])
@@ -158,58 +155,9 @@ class Template:
 
         For each constraint the values of its cvxpy ``dual_variables``.
         """
-        full = np.zeros(self.height)
+        full = np.zeros(self._canonical.height)
         full[rows] = multipliers
-        self._inverted += 1
-        # From the third on it pays to know how dual values depend on their multipliers
-        if self._inverted == 3 and self.height:
-            self._picks = self._picked()
-        if self._picks is None:
-            return self.inverted(full)
-        at, divisors = self._picks
-        found = full[at] / divisors  # as cvxpy does, to the last bit
-        return tuple(
-            [
-                tuple([found[part].reshape(shape, order="F") for part, shape in rule])
-                for rule in self._places
-            ]
-        )
-
-    def _picked(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Of each entry of the dual values the row that it is a part of, and what divides that.
-
-        None where cvxpy makes more of multipliers than that.
-        """
-        drawn = np.random.default_rng(0).normal(size=self.height)
-        probes = np.ones(self.height), np.arange(1.0, self.height + 1), drawn
-        each = [list(chain(*self.inverted(probe))) for probe in probes]
-        if any(map(np.iscomplexobj, each[0])):
-            return None
-        factors, sums, found = (np.concatenate([*map(flat, one), np.zeros(0)]) for one in each)
-        at = np.rint(sums / np.where(factors, factors, 1.0)).astype(int) - 1
-        at = np.clip(at, 0, self.height - 1)
-        nothing = np.full(factors.shape, np.inf)
-        divisors = np.divide(1.0, factors, out=nothing, where=factors != 0)
-        return (at, divisors) if np.allclose(found, drawn[at] / divisors) else None
-
-    @cached_property
-    def _places(self) -> list[list[tuple[slice, tuple[int, ...]]]]:
-        """Where the dual values of each constraint lie one after the other, and their shapes."""
-        at, found = 0, []
-        for rule in self.stated:
-            own = []
-            for dual in rule.dual_variables:
-                own.append((slice(at, at + dual.size), dual.shape))
-                at += dual.size
-            found.append(own)
-        return found
-
-    def inverted(self, full: np.ndarray) -> tuple[tuple[Any, ...], ...]:
-        """The same from the multipliers of all of cvxpy's rows, by cvxpy itself."""
-        found = self._canonical.duals(full)
-        for rule in self.stated:
-            rule.save_dual_value(found[rule.id])
-        return tuple(tuple(d.value for d in rule.dual_variables) for rule in self.stated)
+        return self._way_back.duals(full)
 
 
 def _parameter(value: np.ndarray) -> cp.Parameter:
