@@ -188,10 +188,12 @@ class Coordinator:
         """Where the clients are, after the calls before."""
         told = self._ask(*before, ("measure", self.tau))[-1]
         self._residual = self._total([one.residual for one in told])
-        numbers = self._sum.total([np.array(one[1:8]) for one in told]).tolist()
+        numbers, most = told[0][1:8], told[0][8:]
+        if len(told) > 1:
+            numbers = self._sum.total([np.array(one[1:8]) for one in told]).tolist()
+            most = map(self._largest_of, zip(*(one[8:] for one in told), strict=True))
         self._slope, self._right, self._product, self._value, self._degree = numbers[:5]
         self._steepness, self._private_square = numbers[5:]
-        most = map(self._largest_of, zip(*(one[8:] for one in told), strict=True))
         self._infeasible, self._length, self._largest, own = most
         self._steep = max(float(np.abs(self._residual[~self._is_multiplier]).max(initial=0)), own)
         self._mu = (self._product + self.tau * self.kappa) / (self._degree + 1)

@@ -211,7 +211,7 @@ class Joint:
         """
         tau, agreement = self.coordinator.tau, self.agreement
         points, prices = np.zeros(agreement.of.size), np.zeros(agreement.of.size)
-        shared = np.full(agreement.count, np.nan)
+        shared = np.zeros(agreement.count)
         proved = dict.fromkeys(self._columns, (0.0, 0.0))
         found: dict[Hashable, tuple[Any, np.ndarray]] = {}
         rest = np.zeros(0)
@@ -233,7 +233,7 @@ class Joint:
                 found[name] = encoding, one.multipliers[row : row + height]
                 at, row = at + size, row + height
         # A server has no variable of its own
-        points = np.nan_to_num(shared[agreement.of])
+        points = shared[agreement.of]
         tangents = Tangents(points, -prices, *np.array([*proved.values()]).T)
         return tangents, found, agreement.prices(prices, rest)
 
