@@ -7,6 +7,7 @@ to the value; and how far the gradient of the Lagrangian is from zero, in the sa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -380,8 +381,8 @@ class InteriorSweeper:
         raise ClientFailedError(Termination(found.status, None, said))
 
     def _worst(self, found: Found) -> float:
-        worst = float(np.max([found.primal, found.dual, self._relative(found)]))
-        return worst if np.isfinite(worst) else np.inf
+        each = found.primal, found.dual, self._relative(found)
+        return max(each) if all(map(math.isfinite, each)) else math.inf
 
     def _worth_first(self, coordinator: Coordinator) -> float:
         """The value of the first round, or what slopes make of lengths: it may be zero there."""

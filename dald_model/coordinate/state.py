@@ -7,7 +7,7 @@ the total size of the edges, n the number of clients.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -109,8 +109,8 @@ class State:
 
     def begun_again(self, units: Units) -> State:
         """A copy for another run, in which no client is solved yet."""
-        found = replace(self.snapshot(), units=units)
-        found.channels = None
+        found = self.snapshot()
+        found.units, found.channels = units, None
         found.encodings[:] = Encoding.UNSOLVED
         found.slack[:] = 0.0
         found.inaccurate[:] = False
