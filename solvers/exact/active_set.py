@@ -228,7 +228,9 @@ class ActiveSet:
 
     def _resize(self, which: np.ndarray, sizes: np.ndarray, stale: np.ndarray) -> np.ndarray:
         """Renew the units of stale clients with a size; say which, as positions in ``which``."""
-        renewed = np.flatnonzero(stale & (sizes > 0) & np.isfinite(sizes) & self._is_ready[which])
+        # In smaller units bounds would be beyond what doubles hold
+        is_unit = np.isfinite(sizes) & (sizes > self._reaches[which] / np.finfo(float).max)
+        renewed = np.flatnonzero(stale & is_unit & self._is_ready[which])
         for i in renewed:
             self._sizes[which[i]] = sizes[i]
             self._give(which[i])

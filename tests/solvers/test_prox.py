@@ -12,7 +12,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dald_model._cvxpy import Equality
@@ -206,6 +206,7 @@ def prox_of(name: str) -> Prox:
 
 @settings(max_examples=60, deadline=None)
 @given(v=vectors, u=vectors, alpha=st.floats(0.01, 10))
+@example(v=np.eye(M)[0] * -2.2e-309, u=np.zeros(M), alpha=0.03125)  # below the normal doubles
 @pytest.mark.parametrize(
     "name", ["l1", "norms of groups", "balls of groups", "l1 and box", "simplex", "full simplex"]
 )
