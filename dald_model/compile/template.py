@@ -60,7 +60,7 @@ class Template:
         if not is_free:
             self._build(client, free=False)
         self._canonical = CanonicalProblem(self.problem)
-        self._way_back = WayBack(self._canonical, self.stated)
+        self.way_back = WayBack(self._canonical, self.stated)
         # Of the user's, inside of atoms; by value, since the template outlives them
         ours = {p.id for p in self.parameters}
         self._users = {
@@ -155,9 +155,9 @@ class Template:
 
         For each constraint the values of its cvxpy ``dual_variables``.
         """
-        full = np.zeros(self._canonical.height)
+        full = np.zeros(self.way_back.height)
         full[rows] = multipliers
-        return self._way_back.duals(full)
+        return self.way_back.duals(full)
 
 
 def _parameter(value: np.ndarray) -> cp.Parameter:

@@ -22,18 +22,23 @@ class WayBack:
 
     What is learned of it is of the rows alone, whatever numbers they have: copies of a template
     share it.
+
+    Attributes
+    ----------
+    height : int
+        cvxpy's rows.
     """
 
     def __init__(self, canonical: CanonicalProblem, stated: Sequence[cp.Constraint]) -> None:
-        self._canonical, self._stated, self._height = canonical, stated, canonical.height
+        self._canonical, self._stated, self.height = canonical, stated, canonical.height
         self._inverted = 0
 
     def duals(self, full: np.ndarray) -> tuple[tuple[Any, ...], ...]:
         """For each constraint the values of its cvxpy ``dual_variables``, from all rows'."""
         self._inverted += 1
-        picks = self._picks if self._inverted > TWICE and self._height else None
+        picks = self._picks if self._inverted > TWICE and self.height else None
         if picks is None:
-            return self._by_cvxpy(full)
+            return self.by_cvxpy(full)
         at, divisors = picks
         found = full[at] / divisors  # as cvxpy does, to the last bit
         return tuple(
@@ -49,14 +54,14 @@ class WayBack:
 
         None where cvxpy makes more of multipliers than that.
         """
-        drawn = np.random.default_rng(0).normal(size=self._height)
-        probes = np.ones(self._height), np.arange(1.0, self._height + 1), drawn
-        each = [list(chain(*self._by_cvxpy(probe))) for probe in probes]
+        drawn = np.random.default_rng(0).normal(size=self.height)
+        probes = np.ones(self.height), np.arange(1.0, self.height + 1), drawn
+        each = [list(chain(*self.by_cvxpy(probe))) for probe in probes]
         if any(map(np.iscomplexobj, each[0])):
             return None
         factors, sums, found = (np.concatenate([*map(flat, one), np.zeros(0)]) for one in each)
         at = np.rint(sums / np.where(factors, factors, 1.0)).astype(int) - 1
-        at = np.clip(at, 0, self._height - 1)
+        at = np.clip(at, 0, self.height - 1)
         nothing = np.full(factors.shape, np.inf)
         divisors = np.divide(1.0, factors, out=nothing, where=factors != 0)
         return (at, divisors) if np.allclose(found, drawn[at] / divisors) else None
@@ -73,7 +78,7 @@ class WayBack:
             found.append(own)
         return found
 
-    def _by_cvxpy(self, full: np.ndarray) -> tuple[tuple[Any, ...], ...]:
+    def by_cvxpy(self, full: np.ndarray) -> tuple[tuple[Any, ...], ...]:
         """The same by cvxpy itself."""
         found = self._canonical.duals(full)
         for rule in self._stated:

@@ -270,12 +270,12 @@ def test_dual_values_of_many_clients_are_those_that_cvxpy_gives_of_each(name: st
     for lowered in found:
         assert lowered is not None
         template = lowered.read.template
-        rows = lowered.instantiator.program.rows
-        for _ in range(3 * template.height):
-            multipliers, full = rng.normal(size=rows.size), np.zeros(template.height)
+        way_back, rows = template.way_back, lowered.instantiator.program.rows
+        for _ in range(3 * way_back.height):
+            multipliers, full = rng.normal(size=rows.size), np.zeros(way_back.height)
             full[rows] = multipliers
             ours = template.duals(multipliers, rows)
-            theirs = template.inverted(full)
+            theirs = way_back.by_cvxpy(full)
             for mine, its in zip(chain(*ours), chain(*theirs), strict=True):
                 assert np.shape(mine) == np.shape(its)
                 np.testing.assert_allclose(mine, its, rtol=1e-15)
