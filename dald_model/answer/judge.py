@@ -219,7 +219,7 @@ class Judge:
         enough, found = self.spare * self.allowed, []
         near, far = self._bounds(REACH * self.scale.lengths), self._bounds(self._wide)
         # Beyond ten lengths it is for what a reader sees, whatever tolerance is asked within
-        most = WIDER * max(self.allowed, ALLOWED * self.scale.cost)
+        most = max(self.allowed, WIDER * ALLOWED * self.scale.cost)
         for mu in self._candidates():
             bound = near.of(mu, enough)
             if bound.size <= self.allowed:
