@@ -203,7 +203,8 @@ class Judge:
         found, allowed = self._by_multipliers, self.allowed
         if allowed < found.size and 0 <= self.value < found.size and self._is_nonnegative:
             found = found._replace(gap=self.value)
-        fall = fall_along_valley(self.compiled, self._parts, self._at, max(found.size, allowed))
+        reach, enough = REACH * self.scale.lengths, max(found.size, allowed)
+        fall = fall_along_valley(self.compiled, self._parts, self._at, reach, enough)
         if fall <= found.size:
             return found
         return found._replace(gap=fall, is_refuted=True, is_beyond=False)

@@ -47,6 +47,13 @@ class Bends(NamedTuple):
 class SmoothClients:
     """Some clients of one shape, see the module; arrays have a row for each.
 
+    Parameters
+    ----------
+    compiled : Decomposition
+    names : list
+    forms : list of Form
+        Theirs, with smooth terms alone.
+
     Attributes
     ----------
     names : list
@@ -54,11 +61,10 @@ class SmoothClients:
         Where their variables lie in the vector of all.
     """
 
-    def __init__(self, compiled: Decomposition, subs: list[Subproblem]) -> None:
-        self.names = [sub.name for sub in subs]
+    def __init__(self, compiled: Decomposition, names: list[Hashable], forms: list[Form]) -> None:
+        self.names, self._forms = names, forms
         columns = [np.arange(*compiled.columns[name].indices(2**62)[:2]) for name in self.names]
         self.columns = np.stack(columns)
-        self._forms = forms = [sub.form for sub in subs if sub.form is not None]
         self._quadratics = [form.quadratic for form in forms]
         self._linear = np.stack([one.linear for one in self._quadratics])
         self._is_dense = all(one.matrix is not None for one in self._quadratics)
@@ -66,9 +72,9 @@ class SmoothClients:
         self._roots = None
         if all(one.root is not None for one in self._quadratics):
             roots = [one.root for one in self._quadratics]
-            shape = max(root.shape[0] for root in roots), subs[0].size
+            shape = max(root.shape[0] for root in roots), forms[0].size
             self._roots = together(roots, shape), together([abs(root) for root in roots], shape)
-        self._terms = Terms([f.terms for f in forms], subs[0].size) if forms[0].terms else None
+        self._terms = Terms([f.terms for f in forms], forms[0].size) if forms[0].terms else None
 
     def is_of(self, subs: Sequence[Subproblem]) -> bool:
         """Whether these clients, with the numbers that they have, are those."""
@@ -286,7 +292,8 @@ def smooth_groups(
     for shape, subs in groups.items():
         group = kept.get(shape)
         if group is None or not group.is_of(subs):
-            group = SmoothClients(compiled, subs)
+            forms = [sub.form for sub in subs if sub.form is not None]
+            group = SmoothClients(compiled, [sub.name for sub in subs], forms)
             if group.columns.shape[1] * group.columns.size <= ROOM:
                 kept[shape] = group
         found.append(group)

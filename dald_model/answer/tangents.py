@@ -62,7 +62,9 @@ def is_right_by_tangents(compiled: Decomposition, state: State, tolerance: float
     if not (wrong <= np.sqrt(tolerance) * worth).all():
         return False
     groups, others = ([], live) if state.multipliers.size else smooth_groups(compiled, live)
-    return bool(others) or not fall_along_valley(compiled, Parts(groups, {}), at, allowed)
+    return bool(others) or not fall_along_valley(
+        compiled, Parts(groups, {}), at, REACH * lengths, allowed
+    )
 
 
 def _is_plain(compiled: Decomposition) -> bool:
