@@ -5,10 +5,10 @@ and the lengths L of :mod:`dald_model.answer.scale` at the point x that the user
 :math:`\epsilon = 10^{-4}` unless told otherwise, it holds
 
 * the gap, :math:`F(x) - F^* \le \epsilon S`, by the proof of :mod:`dald_model.answer.bound` in the
-  box of 10 L; and ten times that, or 1e-3 S, in a wide one: ten times the ways that clients would
-  go where all are smooth, 3e3 L where some have kinks or rows, 1e3 L where only a cone solver
-  bounds one. An answer that is proved in the first box alone cannot be judged.
-  A better point beyond, along the valley of smooth clients, refutes it
+  box of 10 L; and by that, or by 1e-3 S, in a wide one: ten times the ways that clients would go
+  where all are smooth, 3e3 L where some have kinks or rows, 1e3 L where only a cone solver bounds
+  one. An answer that is proved in the first box alone cannot be judged.
+  A better point beyond, along the valley that all clients are in, refutes it
   (:mod:`dald_model.answer.valley`);
 * the reported value, :math:`|value - F(x)| \le \epsilon \min(S, |F(x)|)`: it is but evaluated;
 * constraints and copies, as in :mod:`dald_model.answer.feasibility`;
@@ -38,7 +38,7 @@ from dald_model.answer.cone_clients import ConeClient
 from dald_model.answer.feasibility import Excess, Feasibility, are_together, copies_apart
 from dald_model.answer.lengths import ranges_of
 from dald_model.answer.multipliers import balanced, improved
-from dald_model.answer.scale import ALLOWED, NOISE, REACH, SOLVED_REACH, WIDE_REACH, Floor, Scale
+from dald_model.answer.scale import NOISE, REACH, SOLVED_REACH, WIDE_REACH, Floor, Scale
 from dald_model.answer.smooth_clients import smooth_groups
 from dald_model.answer.valley import fall_along_valley
 from dald_model.answer.verdict import Row
@@ -60,11 +60,10 @@ the origin."""
 BLURRED = 3e-6
 """Share of S that a cone solver leaves of the least value of a client, at worst."""
 SIGHT = 1e-3
-"""Share of the larger of two values beyond which a reader sees that they differ."""
+"""Share of the larger of two values beyond which a reader sees that they differ; and of S that a
+gap may be in the wide box, where no more is asked for: a point t boxes away gains t gaps."""
 ZERO = 1e-9
 """Share of the sizes of what is added up below which a sum is zero for a reader."""
-WIDER = 10.0
-"""How many times as large a gap may be in the wider box: a point t boxes away gains t gaps."""
 SPARE = 0.1
 """Share of what is allowed that reported multipliers have to prove unless told otherwise."""
 
@@ -220,7 +219,7 @@ class Judge:
         enough, found = self.spare * self.allowed, []
         near, far = self._bounds(REACH * self.scale.lengths), self._bounds(self._wide)
         # Beyond ten lengths it is for what a reader sees, whatever tolerance is asked within
-        most = max(self.allowed, WIDER * ALLOWED * self.scale.cost)
+        most = max(self.allowed, SIGHT * self.scale.cost)
         for mu in self._candidates():
             bound = near.of(mu, enough)
             if bound.size <= self.allowed:

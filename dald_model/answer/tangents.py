@@ -15,7 +15,7 @@ import numpy as np
 
 from dald_model.answer.alike import Alike
 from dald_model.answer.bound import Parts, prices_of
-from dald_model.answer.judge import SHORT, TOGETHER, WIDER, keeps_constraints, paid
+from dald_model.answer.judge import SHORT, SIGHT, TOGETHER, keeps_constraints, paid
 from dald_model.answer.scale import REACH, WIDE_REACH, Floor
 from dald_model.answer.smooth_clients import smooth_groups
 from dald_model.answer.valley import fall_along_valley
@@ -52,7 +52,7 @@ def is_right_by_tangents(compiled: Decomposition, state: State, tolerance: float
     left = np.abs(told.slopes + prices_of(compiled, mu)) * lengths
     left = np.add.reduceat(left, starts)
     apart = float(mu @ state.primal)
-    for reach, most in ((REACH, allowed), (WIDE_REACH, WIDER * allowed)):
+    for reach, most in ((REACH, allowed), (WIDE_REACH, max(allowed, SIGHT * scale.cost))):
         brackets = losses + reach * left
         if not (brackets.min() >= -most and abs(brackets.sum() - apart) <= most):
             return False

@@ -16,7 +16,7 @@ a cone program alone, and of more than a thousand entries or rows.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -168,7 +168,8 @@ def _ways(held: np.ndarray) -> np.ndarray | None:
     held = held[sizes > 0] / sizes[sizes > 0, None]
     if not held.size:
         return None
-    basis, left, _ = qr(held.T, pivoting=True)
+    found: Any = qr(held.T, pivoting=True)
+    basis, left, _ = found
     return basis[:, int((np.abs(np.diagonal(left)) > SAME).sum()) :]
 
 
@@ -207,7 +208,8 @@ def _face(form: Form, reach: np.ndarray) -> Face:
 
 def _of_kinks(term: Term, reach: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Slopes of those away from zero, and the rows of those there or at the edge of a ball."""
-    rows = np.asarray(term.matrix.toarray() if sp.issparse(term.matrix) else term.matrix)
+    rows: Any = term.matrix
+    rows = rows.toarray() if sp.issparse(rows) else rows
     near = ACTIVE * (np.abs(rows) @ reach).reshape(-1, term.width).max(axis=1)
     arguments = term.offset.reshape(-1, term.width)
     sizes = np.linalg.norm(arguments, axis=1)

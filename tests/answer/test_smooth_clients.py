@@ -5,9 +5,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.answer.bound import Parts
 from dald_model.answer.smooth_clients import SmoothClients, smooth_groups
-from dald_model.answer.valley import fall_along_valley
 
 
 def _group(x: cp.Variable, cost: cp.Expression) -> SmoothClients:
@@ -64,36 +62,3 @@ def test_a_fall_is_sure_only_beyond_rounding() -> None:
     fall, error, _ = group.falls(at, to)
     assert abs(fall[0]) <= error[0]
     assert group.sure_falls(at, to)[0] <= 0
-
-
-@pytest.mark.parametrize("unit", [1.0, 1e-6, 1e6])
-def test_a_better_point_far_along_a_valley_is_found(unit: float) -> None:
-    """1 + (x + y)^2 / 2 at one, 1e-10 (x - y)^2 / 2 - 1e-5 (x - y) at another: 1/2 less, 1e5 away.
-
-    The other client's copy counts in other units, and no client moves alone. Of multiples that are
-    four times each other one at least is within 0.6 of the best, where a parabola has 0.64 of it.
-    """
-    x, y = cp.Variable(2), cp.Variable(2)
-    model = dm.Model()
-    far = unit * (y[0] - y[1])
-    model.client("steep", 1 + cp.square(x[0] + x[1]) / 2)
-    model.client("flat", 1e-10 * cp.square(far) / 2 - 1e-5 * far)
-    model.consensus(x == unit * y)
-    compiled = model.compile()
-    parts = Parts(smooth_groups(compiled, compiled.layout)[0], {})
-    found = fall_along_valley(compiled, parts, np.zeros(4), 1e-4)
-    assert 0.64 * 0.5 <= found <= 0.5
-    at = np.array([5e4, -5e4, 5e4 / unit, -5e4 / unit])
-    assert fall_along_valley(compiled, parts, at, 1e-4) == 0
-
-
-def test_no_better_point_breaks_an_edge() -> None:
-    """Two clients of one entry each and x + y = 0: at zero neither may follow its slope."""
-    x, y = cp.Variable(), cp.Variable()
-    model = dm.Model()
-    model.client("one", cp.square(x - 1))
-    model.client("other", cp.square(y - 1))
-    model.consensus(x == -y)
-    compiled = model.compile()
-    parts = Parts(smooth_groups(compiled, compiled.layout)[0], {})
-    assert fall_along_valley(compiled, parts, np.zeros(2), 1e-4) == 0

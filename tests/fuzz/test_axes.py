@@ -163,6 +163,10 @@ def test_what_was_planted_and_passed_is_seen(seed: int) -> None:
         2711304,
         3011000,  # 1.18 for 0.71: along a valley of 1e5 lengths
         3011074,  # 133 for 91, certified after one round
+        5011039,  # 136 for 49, certified by gap=1e-2 on a row that is tight
+        5011092,  # -0.18 for -0.58, the same
+        5011106,  # a certificate passed 54.4 for 12.9 beside "stalled", with rows that are not
+        2711351,  # and 207.5 for 207.2, with kinks
     ],
 )
 def test_nothing_false_is_said_of_what_was_called_wrong_once(seed: int) -> None:
