@@ -174,19 +174,19 @@ class ConeClient:
         if self.here is None:
             found = self._by_cvxpy(self._at + near, reach, price)
             return found.value - float(price @ self._at) if found.is_optimal else -np.inf
-        own = own or minimised([self], [price], [reach], enough)[0]
+        own, known = own or minimised([self], [price], [reach], enough)[0], -np.inf
         if own is not None:
             self._cuts.append(own)
-            least = own.least(price, near, reach)
-            if self.here.objective(near) + float(price @ near) - least <= enough:
-                return least
+            known = own.least(price, near, reach)
+            if self.here.objective(near) + float(price @ near) - known <= enough:
+                return known
         nowhere, wide = np.zeros(near.size), reach + np.abs(near)
         if self._is_split and self.here.smooth:
             cut = least_within(self.here, price, nowhere, wide, enough).cut
         else:
             cut = bounded(self._program, price, nowhere, wide).cut
         self._cuts.append(cut)
-        return cut.least(price, near, reach)
+        return max(known, cut.least(price, near, reach))
 
     def falls(self, points: np.ndarray) -> np.ndarray:
         """How much lower the objective is at some points, (k, m), by its numbers without rows."""

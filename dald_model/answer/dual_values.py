@@ -65,6 +65,7 @@ class DualValues:
             if not there.measured <= worst.measured:
                 worst = there
         is_seen = bool(judge.scale.noise <= SHORT * judge.priced * worst.scale)
+        is_seen = is_seen and not judge.excuses(worst)
         return replace(worst, slack=judge.scale.open, is_seen=is_seen)
 
     @property

@@ -14,7 +14,8 @@ and the lengths L of :mod:`dald_model.answer.scale` at the point x that the user
 * constraints and copies, as in :mod:`dald_model.answer.feasibility`;
 * the multipliers, by the same proof in a small box, where it is of first order. A gap of
   :math:`\epsilon S` resolves prices to :math:`\sqrt\epsilon` only: where it is proved, and prices
-  are wrong by less than that but more than they may be, they are unproved and not wrong.
+  or dual values are wrong by less than that but more than they may be, they are unproved and not
+  wrong.
 
 What doubles do not hold of F is allowed in any case; where that is more than :math:`\epsilon S`, a
 gap that is not proved cannot be judged.
@@ -318,13 +319,16 @@ class Judge:
             if not there.measured <= worst.measured:
                 worst = there
         is_seen = self.scale.noise <= SHORT * self.priced * worst.scale
-        is_implied = self.gap_row().ok and worst.measured <= self._excused
-        return replace(worst, is_seen=bool(is_seen and not is_implied))
+        return replace(worst, is_seen=bool(is_seen and not self.excuses(worst)))
 
     @property
     def _excused(self) -> float:
         """How wrong prices may be where the gap is proved, which resolves them no better."""
         return float(np.sqrt(self.tolerance))
+
+    def excuses(self, row: Row) -> bool:
+        """Whether a proved gap leaves open what a row says of prices."""
+        return self.gap_row().ok and row.measured <= self._excused
 
     @cached_property
     def _paid(self) -> np.ndarray:

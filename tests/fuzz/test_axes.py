@@ -167,6 +167,8 @@ def test_what_was_planted_and_passed_is_seen(seed: int) -> None:
         5011092,  # -0.18 for -0.58, the same
         5011106,  # a certificate passed 54.4 for 12.9 beside "stalled", with rows that are not
         2711351,  # and 207.5 for 207.2, with kinks
+        2711275,  # right, and failed for dual values that are 1.2e-4 of the prices off
+        5011105,  # right, and failed where a solver's bound took the place of a better one
     ],
 )
 def test_nothing_false_is_said_of_what_was_called_wrong_once(seed: int) -> None:
