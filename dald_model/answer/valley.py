@@ -78,14 +78,14 @@ def fall_along_valley(
     groups = [*parts.groups, *_smooth_parts(compiled, known, parts)]
     columns = compiled.columns
     faces = {name: _face(form, reach[columns[name]]) for name, form in known.items()}
-    held = [_edges(compiled, ties)]
-    held += [_onto(ties, columns[name], face.held) for name, face in faces.items()]
-    if sum(map(len, held)) > MOST:
+    edges: Any = _edges(compiled, ties)
+    held = [_onto(ties, columns[name], face.held) for name, face in faces.items()]
+    if edges.shape[0] + sum(map(len, held)) > MOST:
         return 0.0
     slopes, bent = _derivatives(ties, groups, at)
     for name, face in faces.items():
         np.add.at(slopes, ties.group[columns[name]], ties.units[columns[name]] * face.slopes)
-    step = _newton_step(slopes, bent, np.vstack(held))
+    step = _newton_step(slopes, bent, np.vstack([edges.toarray(), *held]))
     if step is None or not -slopes @ step > enough:
         return 0.0
     move = ties.units * step[ties.group]
@@ -173,18 +173,20 @@ def _ways(held: np.ndarray) -> np.ndarray | None:
     return basis[:, int((np.abs(np.diagonal(left)) > SAME).sum()) :]
 
 
-def _edges(compiled: Decomposition, ties: Alike) -> np.ndarray:
+def _edges(compiled: Decomposition, ties: Alike) -> sp.csr_array:
     """The rows of the edges that are more than ties of single entries."""
+    return compiled.stacked.known("untied edges", lambda: _untied(compiled, ties))
+
+
+def _untied(compiled: Decomposition, ties: Alike) -> sp.csr_array:
     sides, size = compiled.stacked.matrix.tocoo(), compiled.size
     columns, data = ties.group[sides.col], sides.data * ties.units[sides.col]
-    rows, signs = sides.row % size if size else sides.row, np.where(sides.row < size, 1.0, -1.0)
-    if not size:
-        return np.zeros((0, ties.count))
+    rows, signs = sides.row % max(size, 1), np.where(sides.row < size, 1.0, -1.0)
     found = sp.csr_array((signs * data, (rows, columns)), shape=(size, ties.count))
     summed = sp.csr_array((np.abs(data), (rows, columns)), shape=(size, ties.count))
     found.data[np.abs(found.data) <= KEPT * summed.data] = 0.0
     found.eliminate_zeros()
-    return found[np.diff(found.indptr) > 0].toarray()
+    return found[np.diff(found.indptr) > 0]
 
 
 def _onto(ties: Alike, columns: slice, rows: np.ndarray) -> np.ndarray:
