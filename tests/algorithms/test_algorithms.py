@@ -5,9 +5,8 @@ the start at zero and the penalty :math:`\|\rho \circ \mathcal C\|^2` without on
 stands beside it. The clients are quadratics, which the solver layer minimises exactly.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction as Frac
-from types import SimpleNamespace
 from typing import Any
 
 import cvxpy as cp
@@ -15,8 +14,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
-from dald_model.solvers import NAMED, Answers, Solver, Turn
-from tests.zoo import GRAPHS, PROBLEMS, Array
+from tests.zoo import GRAPHS, PROBLEMS
 
 DIGITS = 1e-7
 
@@ -243,66 +241,6 @@ def test_multipliers_sum_to_zero_at_a_server() -> None:
         mu = model.solve(rho=rho, max_rounds=rounds, **RUN).multipliers
         assert np.sum(list(mu.values()), axis=0) == pytest.approx(np.zeros(3), abs=1e-12)
         assert max(np.abs(m).max() for m in mu.values()) > 0.1
-
-
-class Recorder:
-    """A solver, remembering who was solved and what was found."""
-
-    def __init__(self, solver: Solver) -> None:
-        self.name, self.batches, self.refuses = solver.name, solver.batches, solver.refuses
-        self.solver, self.is_exact = solver, solver.is_exact
-        self.turns: list[tuple[Any, Array]] = []
-
-    def open(self, subproblems: Sequence[Any]) -> Any:
-        session = self.solver.open(subproblems)
-
-        def minimise(turn: Turn, tolerance: float) -> Answers:
-            answers = session.minimise(turn, tolerance)
-            subs = [subproblems[i] for i in turn.which]
-            parts = np.split(answers.points, np.cumsum([sub.size for sub in subs])[:-1])
-            self.turns += [(sub.name, part) for sub, part in zip(subs, parts, strict=True)]
-            return answers
-
-        return SimpleNamespace(minimise=minimise)
-
-
-@pytest.mark.parametrize("solver", ["semismooth", "conic", "reference"])
-@pytest.mark.parametrize("graph", ["chain", "odd ring", "complete"])
-def test_the_augmented_lagrangian_falls_with_every_turn(graph: str, solver: str) -> None:
-    """Inequality (25), on the graph with odd cycles too, with the penalties of an uneven edge."""
-    generator = np.random.default_rng(2)
-    peers = GRAPHS[graph]()
-    data = {i: (generator.normal(size=(4, 2)), generator.normal(size=4)) for i in peers}
-    x = {i: cp.Variable(2, name=f"x{i}") for i in peers}
-    model = dm.Model()
-    for i, (A, b) in data.items():
-        model.client(i, cp.sum_squares(A @ x[i] - b) + cp.norm1(x[i]))
-    model.consensus(*[x[a] == x[b] for a, b in peers.edges])
-    rho = {i: 0.5 + i / 4 for i in peers}
-
-    recorder = Recorder(NAMED[solver])
-    options = _run(stopping=dm.FixedBudget(20), solver=recorder, accuracy=1e-10)
-    # Two outer loops; in the second the multipliers are not zero.
-    model.solve(rho=rho, max_rounds=40, **options)
-
-    def lagrangian(at: dict[Any, Array], mu: dict[Any, Array]) -> float:
-        own = sum(np.sum((A @ at[i] - b) ** 2) + np.abs(at[i]).sum() for i, (A, b) in data.items())
-        gaps = {(a, b): at[a] - at[b] for a, b in peers.edges}
-        coupling = sum(mu[e] @ gap + rho[e[0]] * rho[e[1]] * gap @ gap for e, gap in gaps.items())
-        return float(own + coupling)
-
-    point = {i: np.zeros(2) for i in peers}
-    mu = {edge: np.zeros(2) for edge in peers.edges}
-    loop = 20 * len(peers)
-    for turns in (recorder.turns[:loop], recorder.turns[loop:]):
-        values = [lagrangian(point, mu)]
-        for name, found in turns:
-            point = point | {name: found}
-            values.append(lagrangian(point, mu))
-        assert len(values) == loop + 1
-        assert np.diff(values).max() < 1e-9
-        assert values[0] - values[-1] > 0.1
-        mu = {(a, b): m + 2 * rho[a] * rho[b] * (point[a] - point[b]) for (a, b), m in mu.items()}
 
 
 # --- when an inner loop ends ----------------------------------------------------------------------
