@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from copy import copy
 from functools import cached_property
 from itertools import pairwise
@@ -77,7 +77,7 @@ class Instantiator:
             (one, replication.groups((one.linear, 1), (one.matrix, one.width)))
             for one in structure.blocks
         ]
-        self._stated_rows = structure.zero, structure.nonneg, structure.extra
+        self._structure = structure
         self._take_curvatures(problem)
         self._take_costs(problem)
         self._replicate(problem, replication)
@@ -116,8 +116,10 @@ class Instantiator:
         self._stops = replication.stops
         self._arguments = [_arguments(*one, replication) for one in self._blocks]
         self._levels = [_levels(*one, replication) for one in self._blocks]
-        *which, extra = self._stated_rows
-        self._rows = [self._stated(problem, at, extra, replication) for at in which]
+        one = self._structure
+        self._rows = [
+            self._stated(problem, at, one.extra, replication) for at in (one.zero, one.nonneg)
+        ]
         self._bend()
         self._cost()
 
@@ -336,37 +338,16 @@ class Instantiator:
         """P @ y of all pieces, one after the other."""
         return self._diagonal * y if self._P is None else self._P @ y
 
-    def values(self, maps: Sequence[AffineMaps], points: np.ndarray) -> np.ndarray:
-        """The objectives of k clients at points of shape (k, p, m), (k, p).
-
-        From the values of their pieces, as far as they are in it: not multiplied out.
-        """
-        found, width = np.empty(points.shape[:2]), int(self._stops[-1])
-        at_once = max(1, ROOM // max(1, points.shape[1] * width))
-        for first in range(0, len(maps), at_once):
-            part = slice(first, first + at_once)
-            y = np.zeros((*points[part].shape[:2], width))
-            for at in self._valued:
-                piece = y[:, :, self._stops[at] : self._stops[at + 1]]
-                _enter(piece, maps[part], at, points[part])
-            found[part] = self._values(y.reshape(-1, width)).reshape(y.shape[:2])
-        return found
-
-    def _values(self, y: np.ndarray) -> np.ndarray:
-        """The objectives where the pieces are y, (n, pieces)."""
-        bent = self._diagonal * y if self._P is None else (self._P @ y.T).T
-        found = np.vecdot(bent / 2 + self._linear, y) + self._constant
-        for kind, width, arguments, (weight, parameter), _ in self._terms:
-            u = arguments.blocks.at(y.T).T + arguments.start
-            of_each = kind.value(kind.grouped(u.reshape(-1), width), np.tile(parameter, len(y)))
-            found += of_each.reshape(len(y), -1) @ weight
-        return found
+    @property
+    def form_of_values(self) -> Hashable:
+        """The same of those whose values :func:`values` computes together: costs may be others."""
+        return id(self._structure), id(self._given[1]), self._P is None or id(self)
 
     @cached_property
-    def _valued(self) -> list[int]:
+    def _valued(self) -> frozenset[int]:
         """The pieces that the objective is of."""
         of_terms = {at for _, _, one, *_ in self._terms for at, _, _ in one.blocks.parts}
-        return sorted(self._costly | of_terms)
+        return self._costly | of_terms
 
     def terms(self, maps: AffineMaps) -> tuple[Term, ...]:
         """The recognised functions of the client's own variables."""
@@ -426,6 +407,47 @@ class Instantiator:
         if extra.shape[1]:
             matrix = np.hstack([matrix, extra])
         return Rows(matrix, self._right_side(which, maps))
+
+
+def values(
+    each: Sequence[Instantiator], maps: Sequence[AffineMaps], points: np.ndarray
+) -> np.ndarray:
+    """The objectives of k clients at points of shape (k, p, m), (k, p).
+
+    From the values of their pieces, as far as they are in it: not multiplied out. The clients have
+    one :attr:`Instantiator.form_of_values`.
+    """
+    first, found = each[0], np.empty(points.shape[:2])
+    stops, valued = first._stops, sorted({at for one in set(each) for at in one._valued})
+    at_once = max(1, ROOM // max(1, points.shape[1] * int(stops[-1])))
+    for start in range(0, len(maps), at_once):
+        part = slice(start, start + at_once)
+        y = np.zeros((*points[part].shape[:2], int(stops[-1])))
+        for at in valued:
+            _enter(y[:, :, stops[at] : stops[at + 1]], maps[part], at, points[part])
+        found[part] = _values(each[part], y)
+    return found
+
+
+def _values(each: Sequence[Instantiator], y: np.ndarray) -> np.ndarray:
+    """The same where the pieces are y, (k, p, pieces)."""
+    first = each[0]
+    if len(set(each)) == 1:
+        each = [first]
+    if first._P is None:
+        bent = np.array([one._diagonal for one in each])[:, None] * y
+    else:
+        bent = (first._P @ y.reshape(-1, y.shape[2]).T).T.reshape(y.shape)
+    found = np.vecdot(bent / 2 + np.array([one._linear for one in each])[:, None], y)
+    found += np.array([one._constant for one in each])[:, None]
+    for nth, (kind, width, arguments, *_) in enumerate(first._terms):
+        u = arguments.blocks.at(y.reshape(-1, y.shape[2]).T).T + arguments.start
+        sizes = [one._terms[nth][3] for one in each]
+        weights, parameters = (np.array(of)[:, None] for of in zip(*sizes, strict=True))
+        parameters = np.broadcast_to(parameters, (*y.shape[:2], parameters.shape[2])).reshape(-1)
+        of_each = kind.value(kind.grouped(u.reshape(-1), width), parameters)
+        found += np.vecdot(of_each.reshape(*y.shape[:2], -1), weights)
+    return found
 
 
 _DIAGONALS = MadeOnce()

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
+from dald_model.compile.instantiation import values
 from dald_model.compile.lowered import Lowered
 from dald_model.compile.subproblem import Subproblem
 from dald_model.values import undisturbed
@@ -43,18 +44,18 @@ def objective(sub: Subproblem, point: np.ndarray) -> float:
 def _by_pieces(clients: Sequence[Lowered | None], points: Sequence[np.ndarray]) -> np.ndarray:
     """K clients' objectives at p points of shape (p, m) each, (k, p).
 
-    From the values of the expressions' affine pieces and so as accurate as these, of all clients of
-    one instantiator and size at once; NaN where not all of a client is known so.
+    From the values of the expressions' affine pieces and so as accurate as these, of all clients
+    that differ in numbers alone at once; NaN where not all of a client is known so.
     """
     found = np.full((len(clients), len(points[0]) if points else 1), math.nan)
     together: dict[Hashable, list[tuple[int, Lowered]]] = {}
     for at, one in enumerate(clients):
         if one is not None and one.form.valued:
-            key = id(one.instantiator), points[at].shape
+            key = one.instantiator.form_of_values, points[at].shape
             together.setdefault(key, []).append((at, one))
     for alike in together.values():
-        places = [at for at, _ in alike]
-        maps = [one.maps for _, one in alike]
+        places, each = zip(*alike, strict=True)
         given = np.array([points[at] for at in places])
-        found[places] = alike[0][1].instantiator.values(maps, given)
+        maps = [one.maps for one in each]
+        found[list(places)] = values([one.instantiator for one in each], maps, given)
     return found
