@@ -29,7 +29,7 @@ from dald_model.gc_pause import gc_paused
 from dald_model.schedule.network import Levels
 from dald_model.schedule.round_state import Residuals
 from dald_model.solvers.base import Encoding, Multipliers
-from dald_model.solvers.interior.assembly import is_read
+from dald_model.solvers.interior.assembly import are_read
 from dald_model.solvers.interior.clients import Aggregator
 from dald_model.solvers.interior.coordinator import Coordinator, Found
 from dald_model.solvers.interior.joint import Joint, Opening
@@ -214,10 +214,8 @@ class InteriorSweeper:
         """Whether an active set is held of clients that come by their cone programs else."""
         forms = [sub.form for sub in self._compiled.values()] if self._start else []
         how = self._is_one and [one for one in forms if one is not None and one.terms]
-        return any(
-            is_read(one, takes_jumps=True) and not is_read(one, takes_jumps=False)
-            for one in how or ()
-        )
+        with_jumps, without = (are_read(how or [], takes_jumps=takes) for takes in (True, False))
+        return bool((with_jumps & ~without).any())
 
     def _opened(self, kept: Mapping[str, Any] | None = None, *, takes_jumps: bool = False) -> Joint:
         known, placement = (self._compiled, self._aggregator, kept), self._placement

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import is_
 from typing import Any
@@ -69,15 +70,21 @@ class Assembly:
         """Add rows E x = e that are no client's."""
         self._add(EQUAL, matrix, right, columns)
 
-    def add(self, name: Any, form: Form, columns: np.ndarray) -> None:
-        """Add a client whose variables have these numbers, (m,).
+    def enter(self, forms: Mapping[Any, Form], columns: Mapping[Any, np.ndarray]) -> None:
+        """Add clients whose variables have these numbers, (m,).
 
         Raises
         ------
         NotImplementedError
             Naming a cone that there is no interior point for.
         """
-        if not is_read(form, takes_jumps=self.takes_jumps):
+        read = are_read([*forms.values()], takes_jumps=self.takes_jumps).tolist()
+        for (name, form), is_read in zip(forms.items(), read, strict=True):
+            self._enter(name, form, columns[name], is_read=is_read)
+
+    def _enter(self, name: Any, form: Form, columns: np.ndarray, *, is_read: bool) -> None:
+        """Add one of them, by its own terms or by its cone program."""
+        if not is_read:
             self._places[name] = Encoding.CONES, self._add_cones(form.cone, columns)
             return
         own = self._beyond(columns, form.extra)
@@ -322,21 +329,29 @@ def _without_infinite(
     return found, np.where(is_bound, right, np.median(sizes) if sizes.size else 1.0)
 
 
-def is_read(form: Form, *, takes_jumps: bool) -> bool:
-    """Whether a form's own terms are taken, else its cone program."""
-    if not form.complete:
-        return False
-    for term in form.terms:
-        if term.is_smooth:
-            with np.errstate(all="ignore"):
-                arguments = term.kind.grouped(term.offset, term.width)
-                here = term.kind.evaluate(arguments, term.parameter)
-            is_jump = term.kind.name in JUMPS and not takes_jumps
-            if is_jump or not all(np.isfinite(one).all() for one in here):
-                return False
-        elif term.kind.name not in KINKS and not term.is_set:
-            return False
-    return True
+def are_read(forms: Sequence[Form], *, takes_jumps: bool) -> np.ndarray:
+    """Of which forms their own terms are taken, else their cone programs."""
+    found = np.array([form.complete for form in forms], dtype=bool)
+    together: dict[Any, list[tuple[int, Term]]] = {}
+    for at, form in enumerate(forms):
+        for term in form.terms:
+            if not term.is_smooth:
+                found[at] &= term.kind.name in KINKS or term.is_set
+            elif term.kind.name in JUMPS and not takes_jumps:
+                found[at] = False
+            else:
+                together.setdefault((term.kind.name, term.width), []).append((at, term))
+    for alike in together.values():
+        kind, width = alike[0][1].kind, alike[0][1].width
+        offset = np.concatenate([term.offset for _, term in alike])
+        parameter = np.concatenate([term.parameter for _, term in alike])
+        with np.errstate(all="ignore"):
+            here = kind.evaluate(kind.grouped(offset, width), parameter)
+        owners = np.repeat([at for at, _ in alike], [term.parameter.size for _, term in alike])
+        for one in here:
+            is_finite = np.isfinite(one).reshape(parameter.size, -1).all(axis=1)
+            found[owners[~is_finite]] = False
+    return found
 
 
 def _widest(matrix: Any) -> int:

@@ -128,8 +128,7 @@ class Member(Participant):
     def _assembled(self, forms: Mapping[Hashable, Form]) -> Programme:
         """The program of all clients."""
         assembly = Assembly(self._size, self._takes_jumps)
-        for name, form in forms.items():
-            assembly.add(name, form, self._of[name])
+        assembly.enter(forms, self._of)
         if self._agreement is not None:
             assembly.equate(*self._agreement, np.arange(self._size))
         return assembly.programme()
@@ -210,11 +209,10 @@ class Member(Participant):
     def _by_itself(
         self, forms: Mapping[Hashable, Form], known: Programme | None = None
     ) -> Programme:
-        sizes = {name: own.size for name, own in self._of.items()}
-        assembly, at = Assembly(sum(sizes.values()), self._takes_jumps), 0
-        for name, form in forms.items():
-            assembly.add(name, form, np.arange(at, at + sizes[name]))
-            at += sizes[name]
+        stops = np.cumsum([0, *(own.size for own in self._of.values())])
+        assembly = Assembly(int(stops[-1]), self._takes_jumps)
+        apart = np.split(np.arange(stops[-1]), stops[1:-1]) if self._of else ()
+        assembly.enter(forms, dict(zip(self._of, apart, strict=True)))
         return assembly.programme(known, is_apart=True)
 
 

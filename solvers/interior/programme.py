@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from dald_model.compile.kinds.kind import Kind
 from dald_model.solvers.base import Encoding
 from dald_model.solvers.interior.cones import Orthant
-from dald_model.solvers.interior.rows import Rows
+from dald_model.solvers.interior.rows import Rows, stacked
 
 EQUAL = ("ZeroConeT", None)
 
@@ -208,7 +208,12 @@ class Programme:
     def slopes(self, x: np.ndarray, multipliers: dict[Any, np.ndarray]) -> np.ndarray:
         """The gradient of the Lagrangian in the variables of clients that share none, (n,)."""
         found = self.linear + self.equal.back(multipliers[EQUAL])
-        for matrix, columns in self.quadratics:
+        alike = stacked(self.quadratics)
+        if alike is not None:
+            matrices, of = alike
+            bends = (matrices @ x[of][..., None]).ravel()
+            found = found + np.bincount(of.ravel(), bends, found.size)
+        for matrix, columns in self.quadratics if alike is None else ():
             found[columns] += matrix @ x[columns]
         for root, columns in self.roots:
             found[columns] += root.T @ (root @ x[columns])
@@ -285,6 +290,15 @@ def bent(
 
 
 def _squares(size: int, quadratics: Sequence[tuple[Any, np.ndarray]], *, is_dense: bool) -> Any:
+    alike = stacked(quadratics)
+    if alike is not None:
+        matrices, columns = alike
+        cells = (columns[:, :, None] * size + columns[:, None]).ravel()
+        if is_dense:
+            return np.bincount(cells, matrices.ravel(), size * size).reshape(size, size)
+        kept = np.flatnonzero(matrices)
+        places = np.divmod(cells[kept], size)
+        return sp.csc_array((matrices.ravel()[kept], places), shape=(size, size))
     if is_dense:
         found = np.zeros((size, size))
         for matrix, columns in quadratics:
