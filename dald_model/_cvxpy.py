@@ -52,6 +52,9 @@ from cvxpy.atoms.suppfunc import SuppFuncAtom
 from cvxpy.constraints.nonpos import Inequality
 from cvxpy.constraints.zero import Equality
 
+# What numbers variables.
+from cvxpy.lin_ops.lin_utils import get_id
+
 # What an ordinary solve leaves in `problem.solver_stats`, and what `problem.unpack` takes.
 from cvxpy.problems.problem import SolverStats
 from cvxpy.reductions.solution import Solution
@@ -81,6 +84,7 @@ __all__ = [
     "is_approximated",
     "quad_forms",
     "record_solution",
+    "twin",
     "value_of",
     "with_parts",
 ]
@@ -264,6 +268,13 @@ def with_parts(part: Any, instead: Mapping[int, Any]) -> Any:
         return made[id(node)]
 
     return remade(part)
+
+
+def twin(variable: cp.Variable, name: str) -> cp.Variable:
+    """Another variable like one without a value: it takes cvxpy ten times as long to make one."""
+    found = object.__new__(type(variable))
+    vars(found).update(vars(variable), id=get_id(), _name=name)
+    return found
 
 
 def inside(node: Any) -> list[Any]:

@@ -17,7 +17,7 @@ from dald_model.compile.lowering import Lowering
 from dald_model.compile.stacked_sides import StackedSides
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.consensus import Edge
-from dald_model.declare.consensus_form import consensus_form, consensus_graph, owners_of
+from dald_model.declare.consensus_form import consensus_form, owners_of
 from dald_model.declare.declaration import Declaration
 from dald_model.errors import ResultError
 from dald_model.gc_pause import gc_paused
@@ -127,7 +127,7 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
             edge.ends: slice(at, at + edge.size)
             for edge, at in zip(form.edges, starts, strict=True)
         }
-        self.graph: nx.Graph = consensus_graph(form.clients, form.edges)
+        self.graph: nx.Graph = form.graph
         self.servers = tuple(name for name, c in form.clients.items() if c.is_hub)
         self.averages = tuple(name for name in self.servers if form.clients[name].is_server)
         self.couplings = tuple(name for name, c in form.clients.items() if c.is_coupling)
@@ -136,10 +136,13 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
         for edge, at in zip(form.edges, starts, strict=True):
             for name in edge.ends:
                 touching[name].append((edge, at))
-        lowering = Lowering()
+        self._lowering = Lowering()
         self._subproblems = {
             name: Subproblem(
-                client, [e for e, _ in touching[name]], [at for _, at in touching[name]], lowering
+                client,
+                [e for e, _ in touching[name]],
+                [at for _, at in touching[name]],
+                self._lowering,
             )
             for name, client in form.clients.items()
         }
@@ -202,6 +205,14 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
     @gc_paused
     def instantiate(self) -> None:
         """Make every client's numbers that are not made yet or whose user's Parameters changed."""
+        alike: dict[Hashable, list[Subproblem]] = {}
+        for sub in self.values():
+            if sub.is_new and sub.client.alike is not None:
+                alike.setdefault(sub.client.alike, []).append(sub)
+        for subs in alike.values():
+            found = self._lowering.together([sub.client for sub in subs])
+            for sub, lowered in zip(subs, found, strict=True):
+                sub.take(lowered)
         for sub in self.values():
             sub.instantiate()
 

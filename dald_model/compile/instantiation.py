@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from copy import copy
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +30,7 @@ from dald_model.compile.row_replication import (
     RowReplication,
     repeated,
 )
+from dald_model.compile.stacked_maps import NotStackedError, StackedMaps
 from dald_model.declare.affine import SPARSE, MadeOnce, scaled
 
 NOTHING, NO_ROWS = np.zeros(0), sp.csr_array((0, 0))
@@ -37,6 +38,8 @@ ROOM = 500_000
 """Numbers of pieces that are kept at once where objectives of many clients are computed: 4 MB."""
 Sizes = tuple[np.ndarray, np.ndarray]
 """Weights and parameters."""
+Parts = tuple[Quadratic, Rows, Rows, tuple[Term, ...]]
+"""What a form is made of."""
 
 
 class _Arguments(NamedTuple):
@@ -274,6 +277,69 @@ class Instantiator:
                 matrix += dense(product if own is None else own.T @ product)
         return Quadratic((matrix + matrix.T) / 2, linear, constant)
 
+    def each(self, maps: StackedMaps, like: Form) -> Iterator[Parts]:
+        """Quadratic, equalities, inequalities and terms of each of many clients that are like one.
+
+        Raises :class:`NotStackedError` where they are kept by sparse matrices, or data bound norms.
+        """
+        known = enumerate((like.equalities, like.inequalities))
+        rows = [self._each_rows(which, maps, own) for which, own in known]
+        terms = [
+            self._each_term(maps, term, arguments, levels)
+            for term, (_, _, arguments, _, levels) in zip(like.terms, self._terms, strict=True)
+        ]
+        each = zip(*terms, strict=True) if terms else repeat(())
+        return zip(self._each_quadratic(maps), *rows, each, strict=False)
+
+    def _each_quadratic(self, maps: StackedMaps) -> Iterator[Quadratic]:
+        """See :meth:`quadratic`."""
+        if maps.size >= WIDE:
+            raise NotStackedError
+        f = maps.offset
+        bent = self._diagonal * f if self._P is None else (self._P @ f.T).T
+        constants = (self._constant + np.vecdot(bent / 2 + self._linear, f)).tolist()
+        linear = maps.transposed_times(bent + self._linear)
+        squares: Any = np.zeros((1, maps.size, maps.size))
+        if self._is_bent and self._is_diagonal and 2 * self._live.size >= maps.size:
+            for at, weights in self._weights:
+                squares = squares + maps.weighed_square(at, weights)
+        elif self._is_diagonal:
+            roots = maps.times(self._picked) if self._is_bent else squares[:, :0]
+            return map(Quadratic, repeat(None), linear, constants, _of_each(roots))
+        else:
+            for at, blocks in self._squares:
+                if blocks.parts:
+                    own, product = maps.matrices[at], maps.times(blocks)
+                    squares = squares + (product if own is None else own.swapaxes(1, 2) @ product)
+            squares = (squares + squares.swapaxes(1, 2)) / 2
+        return map(Quadratic, _of_each(squares), linear, constants)
+
+    def _each_rows(self, which: int, maps: StackedMaps, own: Rows) -> Iterable[Rows]:
+        """See :meth:`zero` and :meth:`nonneg`; of one client they are these."""
+        rows, blocks, extra, rhs = self._rows[which]
+        if all(len(maps.offsets[at]) == 1 for at, _, _ in blocks.parts):
+            sides: Iterable[np.ndarray] = repeat(own.rhs)
+        else:
+            sides = rhs - (rows @ maps.offset.T).T
+        if not maps.varies(blocks):
+            return (
+                repeat(own) if isinstance(sides, repeat) else map(Rows, repeat(own.matrix), sides)
+            )
+        matrices = maps.times(blocks)
+        whole = np.broadcast_to(extra, (len(matrices), *extra.shape))
+        return map(Rows, np.concatenate([matrices, whole], axis=2), sides)
+
+    def _each_term(
+        self, maps: StackedMaps, own: Term, arguments: _Arguments, levels: _Levels | None
+    ) -> Iterator[Term]:
+        """See :meth:`terms`; of one client it is this one."""
+        is_other = maps.varies(arguments.blocks)
+        if levels is not None or (is_other and sp.issparse(own.matrix)):
+            raise NotStackedError
+        matrices = maps.times(arguments.blocks) if is_other else repeat(own.matrix)
+        offsets = arguments.blocks.at(maps.offset.T).T + arguments.start
+        return (own._replace(matrix=a, offset=b) for a, b in zip(matrices, offsets, strict=False))
+
     def _entries(self, maps: AffineMaps) -> int:
         """How many numbers the root of P has, by pieces."""
         matrices = [(maps.matrices[at], weights) for at, weights in self._weights]
@@ -410,21 +476,24 @@ class Instantiator:
 
 
 def values(
-    each: Sequence[Instantiator], maps: Sequence[AffineMaps], points: np.ndarray
+    each: Sequence[Instantiator],
+    maps: Callable[[slice], Sequence[AffineMaps] | StackedMaps],
+    points: np.ndarray,
 ) -> np.ndarray:
     """The objectives of k clients at points of shape (k, p, m), (k, p).
 
     From the values of their pieces, as far as they are in it: not multiplied out. The clients have
-    one :attr:`Instantiator.form_of_values`.
+    one :attr:`Instantiator.form_of_values`; ``maps`` gives those of some of them.
     """
     first, found = each[0], np.empty(points.shape[:2])
     stops, valued = first._stops, sorted({at for one in set(each) for at in one._valued})
     at_once = max(1, ROOM // max(1, points.shape[1] * int(stops[-1])))
-    for start in range(0, len(maps), at_once):
+    for start in range(0, len(points), at_once):
         part = slice(start, start + at_once)
+        some = maps(part)
         y = np.zeros((*points[part].shape[:2], int(stops[-1])))
         for at in valued:
-            _enter(y[:, :, stops[at] : stops[at + 1]], maps[part], at, points[part])
+            _enter(y[:, :, stops[at] : stops[at + 1]], some, at, points[part])
         found[part] = _values(each[part], y)
     return found
 
@@ -450,6 +519,11 @@ def _values(each: Sequence[Instantiator], y: np.ndarray) -> np.ndarray:
     return found
 
 
+def _of_each(stack: np.ndarray) -> Iterable[np.ndarray]:
+    """What is of each client, or the same of all."""
+    return stack if len(stack) > 1 else repeat(stack[0])
+
+
 _DIAGONALS = MadeOnce()
 
 
@@ -461,8 +535,15 @@ def _diagonal(P: Any) -> np.ndarray | None:
     return np.bincount(columns, P.data, minlength=P.shape[1])
 
 
-def _enter(piece: np.ndarray, maps: Sequence[AffineMaps], at: int, points: np.ndarray) -> None:
+def _enter(
+    piece: np.ndarray, maps: Sequence[AffineMaps] | StackedMaps, at: int, points: np.ndarray
+) -> None:
     """Enter the values of one piece of k clients at points, (k, p, m), into (k, p, entries)."""
+    if isinstance(maps, StackedMaps):
+        own = maps.matrices[at]
+        piece[:] = points if own is None else points @ own.swapaxes(1, 2)
+        piece += maps.offsets[at][:, None]
+        return
     matrices = [own.piece(at) for own in maps]
     if all(type(matrix) is np.ndarray for matrix in matrices):
         np.matmul(points, np.array(matrices).swapaxes(1, 2), out=piece)

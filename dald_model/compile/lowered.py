@@ -35,6 +35,7 @@ class Lowered:
     form : Form
     problem, structure : Canonical, Structure
         The cone program of its template with its numbers, and what was recognised in it.
+    template : Template
     read : Read
         What cvxpy said of it.
     instantiator, maps : Instantiator, AffineMaps
@@ -57,7 +58,7 @@ class Lowered:
         self.problem, self.structure = problem, structure
         self.read, self.instantiator, self.maps = read, instantiator, maps
         self.moved = 0
-        self._template = template
+        self.template = template
 
     @cached_property
     def varying(self) -> list[tuple[int, Moving]]:
@@ -107,10 +108,10 @@ class Lowered:
             gains = [b.kind.gains(b.found, r) for b, r in zip(sets, radii, strict=True)]
             rows = [one.row for block in sets for one in block.found]
             found[rows] = np.concatenate(gains) * balls
-        return self._template.duals(found, self.problem.rows)
+        return self.template.duals(found, self.problem.rows)
 
     def cone_duals(self, multipliers: np.ndarray) -> tuple[Any, ...]:
         """The same from the dual vector of the form's cone program."""
         rows = self.instantiator.program.rows
         stated = rows != REPEATED
-        return self._template.duals(multipliers[stated], rows[stated])
+        return self.template.duals(multipliers[stated], rows[stated])

@@ -3,8 +3,9 @@ r"""Lowering: from a client to its form, checked against the client's own values
 from __future__ import annotations
 
 import hashlib
+import math
 import operator
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from copy import copy
 from functools import lru_cache, partial
 
@@ -13,12 +14,14 @@ import numpy as np
 
 from dald_model.compile.affine_maps import AffineMaps, is_same
 from dald_model.compile.agreement import MANY, SPOTS, agrees
+from dald_model.compile.alike_lowered import AlikeLowered
 from dald_model.compile.form import Form, Rows
-from dald_model.compile.instantiation import Instantiator
+from dald_model.compile.instantiation import ROOM, Instantiator
 from dald_model.compile.lowered import Lowered, Read
 from dald_model.compile.recognition import Canonical, Structure
 from dald_model.compile.representative import Representative, Shapes, is_read_from
 from dald_model.compile.row_replication import APART, NotRowByRowError, RowReplication
+from dald_model.compile.stacked_maps import NotStackedError
 from dald_model.compile.structure import SplitClient, split
 from dald_model.compile.template import KEPT, Template
 from dald_model.declare.affine import Coefficients, affine_parts
@@ -93,6 +96,43 @@ class Lowering:
             return self._like_another(client) or self._first(client)
         again = self._again(client, before)
         return again or self._row_by_row(client, before) or self._as_it_stands(client, before)
+
+    def together(self, clients: Sequence[Client]) -> Iterator[Lowered | None]:
+        """Lower clients of one structure and of the same shapes; those after the first at once.
+
+        They differ in their data alone. What sums and products of dense data make of these is
+        computed of all; of other clients one after the other.
+        """
+        yield self(clients[0])
+        leaves = clients[0].leaves
+        assert leaves is not None
+        size = sum(map(math.prod, leaves.shapes)) + sum(v.size for v in leaves.variables) ** 2
+        at_once = max(2, ROOM // max(1, size))
+        for first in range(1, len(clients), at_once):
+            some = clients[first : first + at_once]
+            yield from self._stacked(some) or map(self, some)
+
+    def _stacked(self, clients: Sequence[Client]) -> list[AlikeLowered] | None:
+        """The same of some clients at once; None where that will not do."""
+        every = [client.leaves for client in clients]
+        known = [one for one in every if one is not None]
+        like = next(self._alike(known[0].key, known[0].shapes), None)
+        if like is None or len(clients) < 2 or like.shapes != known[0].shapes:
+            return None
+        lowered, form = like.lowered, like.lowered.form
+        try:
+            maps = like.stacked([one.constants for one in known])
+            if maps.is_one:
+                return None
+            found = [
+                AlikeLowered(parts, like, own)
+                for own, parts in zip(known, lowered.instantiator.each(maps, form), strict=True)
+            ]
+        except NotStackedError:
+            return None
+        pairs = zip(clients, found, strict=True)
+        checked = [pair for pair in pairs if like.is_checked(like.shapes)]
+        return found if all(self._is_right(*pair, SPOTS) for pair in checked) else None
 
     def _like_another(self, client: Client) -> Lowered | None:
         """Lower a client whose data alone tell it from another; None if there is no such one."""

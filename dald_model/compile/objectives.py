@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
+from functools import partial
 
 import numpy as np
 
+from dald_model.compile.affine_maps import AffineMaps
+from dald_model.compile.alike_lowered import AlikeLowered
 from dald_model.compile.instantiation import values
 from dald_model.compile.lowered import Lowered
+from dald_model.compile.stacked_maps import StackedMaps
 from dald_model.compile.subproblem import Subproblem
 from dald_model.values import undisturbed
 
@@ -51,11 +55,21 @@ def _by_pieces(clients: Sequence[Lowered | None], points: Sequence[np.ndarray]) 
     together: dict[Hashable, list[tuple[int, Lowered]]] = {}
     for at, one in enumerate(clients):
         if one is not None and one.form.valued:
-            key = one.instantiator.form_of_values, points[at].shape
-            together.setdefault(key, []).append((at, one))
+            at_once = isinstance(one, AlikeLowered)
+            like = id(one.representative) if at_once else one.instantiator.form_of_values
+            together.setdefault((like, points[at].shape), []).append((at, one))
     for alike in together.values():
         places, each = zip(*alike, strict=True)
         given = np.array([points[at] for at in places])
-        maps = [one.maps for one in each]
-        found[list(places)] = values([one.instantiator for one in each], maps, given)
+        known = [one.instantiator for one in each]
+        found[list(places)] = values(known, partial(_maps_of, each), given)
     return found
+
+
+def _maps_of(clients: Sequence[Lowered], part: slice) -> Sequence[AffineMaps] | StackedMaps:
+    """The maps of some of these clients; of those that were lowered at once, at once again."""
+    some = clients[part]
+    alike = [one for one in some if isinstance(one, AlikeLowered)]
+    if not alike:
+        return [one.maps for one in some]
+    return alike[0].representative.stacked([one.leaves.constants for one in alike])

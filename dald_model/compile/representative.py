@@ -7,7 +7,7 @@ operator of that size.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import cvxpy as cp
@@ -17,14 +17,20 @@ from dald_model._cvxpy import DivExpression, NegExpression, Promote
 from dald_model.compile.affine_maps import is_same
 from dald_model.compile.lowered import Lowered, Read
 from dald_model.compile.row_replication import APART
+from dald_model.compile.stacked_maps import (
+    ENTRYWISE,
+    NotStackedError,
+    StackedMaps,
+    only,
+    stacked_parts,
+    stacked_value,
+)
 from dald_model.declare.affine import NO_OTHERS, affine_parts
 from dald_model.declare.client import Client
 from dald_model.declare.structure_key import Leaves
 
 COMPARED = 64
 """Entries up to which constants are compared, to find parts that are the same."""
-ENTRYWISE = (NegExpression, cp.AddExpression, cp.multiply, DivExpression)
-"""What may be between constants: numpy gives values of whatever shape these have."""
 Shapes = tuple[tuple[int, ...], ...]
 """See :attr:`Leaves.shapes`."""
 
@@ -37,6 +43,8 @@ class Representative:
     lowered : Lowered
     variables : list of cp.Variable
         The client's own.
+    shapes : tuple
+        See :attr:`dald_model.declare.structure_key.Leaves.shapes`.
     is_any_rows : bool
         Whether others may have other numbers of rows, too.
     """
@@ -44,7 +52,7 @@ class Representative:
     def __init__(self, client: Client, known: Leaves, lowered: Lowered) -> None:
         self.lowered, self.variables = lowered, client.variables
         self._counts = [0, 0]  # of those with other shapes, and with its own
-        self._constants, self._shapes = known.constants, known.shapes
+        self._constants, self.shapes = known.constants, known.shapes
         self._places = {id(constant): at for at, constant in enumerate(known.constants)}
         stated = [client.objective.expr, *client.constraints]
         repeated = [node for node in nodes(stated) if type(node) is Promote]
@@ -81,16 +89,16 @@ class Representative:
 
         What goes wrong with data goes wrong with most.
         """
-        which = shapes == self._shapes
+        which = shapes == self.shapes
         self._counts[which] += 1
         return not self._counts[which] & (self._counts[which] - 1)
 
     def read(self, known: Leaves, shapes: Shapes) -> Read | None:
         """What cvxpy would make of a client with these leaves; None if it takes another."""
         promoted = NO_OTHERS
-        is_alike = shapes == self._shapes
+        is_alike = shapes == self.shapes
         if not is_alike:
-            if not self.is_any_rows or any(shapes[at] != self._shapes[at] for at in self._rigid):
+            if not self.is_any_rows or any(shapes[at] != self.shapes[at] for at in self._rigid):
                 return None
             promoted = {key: shapes[at] for key, at in self._promoted.items()}
         values = [constant.value for constant in known.constants]
@@ -126,11 +134,42 @@ class Representative:
             return None
         return read._replace(given=given, parts=parts, is_first=False)
 
+    def stacked(self, constants: Sequence[Sequence[Any]]) -> StackedMaps:
+        """The affine maps of clients of its own shapes, from the constants of each.
+
+        Raises :class:`NotStackedError` where they differ in more than :func:`stacked_parts` reads.
+        """
+        columns = zip(*constants, strict=True)
+        given = [_stack(*pair) for pair in zip(columns, self._constants, strict=True)]
+        stacks, stays = zip(*given, strict=True) if given else ((), ())
+        read = self.lowered.read
+        value = stacked_value({key: stacks[at] for key, at in self._places.items()})
+        if not all(stays[at] for at in self._fixed):
+            raise NotStackedError
+        for source, number in zip(read.given.sources, read.given.numbers, strict=True):
+            if not is_same(source(lambda node: only(value(node))), number):
+                raise NotStackedError
+        parts = [
+            None if all(stays[at] for at in among) else stacked_parts(piece, value)
+            for piece, among in zip(read.given.pieces, self._of_pieces, strict=True)
+        ]
+        return StackedMaps(parts, self.variables, self.lowered.maps, len(constants))
+
     def _has_rows_by_group(self, parts: list[Any]) -> bool:
         """Whether all pieces of a group have as many rows."""
         groups = self.lowered.read.given.groups
         sizes = {groups[at]: parts[at][1].size for at in self._of_groups}
         return all(parts[at][1].size == sizes[groups[at]] for at in self._of_groups)
+
+
+def _stack(constants: Sequence[Any], other: Any) -> tuple[np.ndarray, bool]:
+    """A constant of several clients, (n, ...), or (1, ...) where it is another's; and if it is."""
+    own, is_its = np.asarray(other.value)[None], all(one is other for one in constants)
+    found = own if is_its else np.array([one.value for one in constants])
+    if own.dtype.kind not in "biuf" or found.dtype.kind not in "biuf":  # sparse matrices
+        raise NotStackedError
+    is_its = is_its or bool((found == own).all())
+    return own if is_its else found, is_its
 
 
 def _has_plain_constants(part: Any) -> bool:

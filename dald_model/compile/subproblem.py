@@ -88,19 +88,17 @@ class Subproblem(NotPicklable):
         self.name: Hashable = client.name
         self.variables = client.variables
         self._edges = list(edges)
-        sizes = tuple(edge.size for edge in edges)
-        self._slices, self.signs, self.rows = _ends(sizes, tuple(e.sign(self.name) for e in edges))
-        self.entries = np.concatenate(
-            [np.arange(at, at + size) for at, size in zip(offsets, sizes, strict=True)]
-        )
+        sizes = tuple([edge.size for edge in edges])
+        signs = tuple([e.sign(self.name) for e in edges])
+        self._slices, self.signs, self.rows, self._penalties = _ends(sizes, signs)
+        each = [np.arange(at, at + size) for at, size in zip(offsets, sizes, strict=True)]
+        self.entries = each[0] if len(each) == 1 else np.concatenate(each)
         self._lower = lowering or Lowering()
         # Each beside the values of the user's Parameters that it was made with
         self._sides: tuple[bytes, Sides] | None = None
         self._sight: Sight | None = None
         self._lowered: tuple[bytes, Lowered | None] | None = None
         self._seen: list[Any] = []  # of these Parameters, the objects themselves
-        # What reset() left for the Parameters, which are made with the problem.
-        self._penalties = np.ones(self.entries.size)
 
     @cached_property
     def _parameters(self) -> dict[str, dict[Hashable, cp.Parameter]]:
@@ -168,6 +166,15 @@ class Subproblem(NotPicklable):
         """The user's Parameters in the sides."""
         return self._given[1]
 
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was made yet."""
+        return self._lowered is None
+
+    def take(self, lowered: Lowered | None) -> None:
+        """Take the client as arrays, where no Parameter of the user's is in it."""
+        self._lowered = b"", lowered
+
     def instantiate(self) -> None:
         """Make form and sides, or bring them up to the values of the user's Parameters.
 
@@ -182,7 +189,8 @@ class Subproblem(NotPicklable):
                 return
         if all(_is_finite(p.value) for p in parameters):
             _ = self.sides
-            lowered = self._relowered(own)
+            known = None if parameters else self._lowered
+            lowered = self._relowered(own) if known is None else known[1]
             form = lowered and lowered.form
             if form and not form.complete:
                 _ = form.cone  # what every solver of it needs
@@ -298,7 +306,7 @@ class Subproblem(NotPicklable):
     @cached_property
     def _parts(self) -> list[slice]:
         """Where the variables lie in a vector of all of them."""
-        return _stack([v.size for v in self.variables])
+        return _stack(tuple([v.size for v in self.variables]))
 
     @cached_property
     def size(self) -> int:
@@ -369,13 +377,16 @@ def _is_finite(value: Any) -> bool:
 @lru_cache
 def _ends(
     sizes: tuple[int, ...], signs: tuple[int, ...]
-) -> tuple[list[slice], np.ndarray, np.ndarray]:
-    """Where edges of these sizes lie, their signs and rows: the same arrays for most clients."""
+) -> tuple[list[slice], np.ndarray, np.ndarray, np.ndarray]:
+    """Where edges of these sizes lie, their signs and rows, and penalties before any are set.
+
+    The same arrays for most clients.
+    """
     found = np.repeat(np.array(signs, dtype=float), sizes)
-    return _stack(sizes), found, (found < 0).astype(int)
+    return _stack(sizes), found, (found < 0).astype(int), np.ones(found.size)
 
 
-def _stack(sizes: Sequence[int]) -> list[slice]:
-    sizes = [int(size) for size in sizes]
+@lru_cache
+def _stack(sizes: tuple[int, ...]) -> list[slice]:
     stops = accumulate(sizes)  # numpy's takes longer for the few that most have
-    return [slice(stop - size, stop) for stop, size in zip(stops, sizes, strict=True)]
+    return [slice(int(stop - size), int(stop)) for stop, size in zip(stops, sizes, strict=True)]

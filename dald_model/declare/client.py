@@ -20,7 +20,7 @@ from dald_model._cvxpy import (
     domain_of_atoms,
     value_of,
 )
-from dald_model.declare.structure_key import Leaves, leaves_of
+from dald_model.declare.structure_key import Leaves, StructureKey, leaves_of
 from dald_model.declare.wording import sized, symbolic
 from dald_model.not_picklable import NotPicklable
 from dald_model.text import Heading, Part, Printed, counted, shortened, together
@@ -153,6 +153,13 @@ class Client(NotPicklable, Printed):
         return -found if self.maximises else found
 
     @cached_property
+    def adds_no_data(self) -> bool:
+        """Whether no constant is in that summand: then it is the same of clients alike."""
+        nodes: list[Any] = []
+        added(self.objective.expr, lambda node: nodes.append(node) or node.value)
+        return not any(node.constants() for node in nodes)
+
+    @cached_property
     def variables(self) -> list[cp.Variable]:
         """The variables of the objective and the constraints, each once, in order."""
         if self.leaves is not None:
@@ -163,6 +170,17 @@ class Client(NotPicklable, Printed):
     def leaves(self) -> Leaves | None:
         """The structure key, which clients share that differ only in their data, and the leaves."""
         return self._own_leaves
+
+    @cached_property
+    def key(self) -> StructureKey | None:
+        """See :attr:`leaves`."""
+        return self.leaves and self.leaves.key
+
+    @cached_property
+    def alike(self) -> Hashable:
+        """The same for clients that differ in their data alone; None where that is not known."""
+        known = self.leaves
+        return known and (known.key, known.shapes)
 
     @cached_property
     def _own_leaves(self) -> Leaves | None:
@@ -183,7 +201,8 @@ class Client(NotPicklable, Printed):
 
     @property
     def _domains(self) -> tuple[list[cp.Constraint], list[cp.Constraint]]:
-        if self.leaves is not None and self.leaves.key.is_everywhere:
+        known = self.key
+        if known is not None and known.is_everywhere:
             return [], []
         return self._limits
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import cvxpy as cp
 
-from dald_model._cvxpy import with_parts
+from dald_model._cvxpy import twin, with_parts
 from dald_model.declare.client import Client
 from dald_model.declare.common_rules import NOTHING, CommonRules, RuleServer, common_rules
 from dald_model.declare.consensus import ConsensusEquality, Edge, Owners, check_sides, join
@@ -36,6 +36,8 @@ class ConsensusForm:
     homes : dict
         User's variable id -> {client: that client's local variable}. The server's copy of a
         shared variable stands under the server's name.
+    graph : networkx.Graph
+        A node a client, an edge an :class:`Edge`.
     common : CommonRules
         What the server holds of the clients' constraints.
     """
@@ -43,6 +45,7 @@ class ConsensusForm:
     clients: dict[Hashable, Client]
     edges: list[Edge]
     homes: dict[int, dict[Hashable, cp.Variable]]
+    graph: nx.Graph
     common: CommonRules = NOTHING
 
 
@@ -123,8 +126,13 @@ def _form(
     shared = {v.id: v for c in clients.values() for v in c.variables if len(owners[v.id]) > 1}
     local = dict(clients)
     homes: dict[int, dict[Hashable, cp.Variable]] = {}
+    alike = {key: _copy(v, "") for key, v in shared.items()}
     for name, client in clients.items():
-        mine = {v.id: _copy(v, name) for v in client.variables if v.id in shared}
+        mine = {
+            v.id: twin(alike[v.id], f"{v.name()}@{name}")
+            for v in client.variables
+            if v.id in shared
+        }
         local[name] = _localised(common.clients.get(name, client), mine)
         for v in client.variables:
             homes.setdefault(v.id, {})[name] = mine.get(v.id, v)
@@ -164,9 +172,10 @@ def _form(
     if may_part:
         triples += _of_lone(local, homes, triples)
     edges = join(triples)
+    graph = consensus_graph(local, edges)
     if not may_part:
-        check_connected(local, edges)
-    return ConsensusForm(local, edges, homes, common)
+        check_connected(local, graph)
+    return ConsensusForm(local, edges, homes, graph, common)
 
 
 def _of_lone(
@@ -212,9 +221,8 @@ def owners_of(clients: Iterable[Client]) -> Owners:
     return owners
 
 
-def check_connected(clients: Mapping[Hashable, Client], edges: Sequence[Edge]) -> None:
+def check_connected(clients: Mapping[Hashable, Client], graph: nx.Graph) -> None:
     """Refuse a client without coupling and a consensus graph in several pieces (Remark 1)."""
-    graph = consensus_graph(clients, edges)
     for name in clients:
         if graph.degree[name] == 0:
             named = {v.name() for v in clients[name].variables}

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from dald_model._cvxpy import with_parts
 from dald_model.declare.client import Client, added
-from dald_model.declare.structure_key import Leaves
+from dald_model.declare.structure_key import Leaves, StructureKey
 from dald_model.values import REFUSALS, number
 
 Goal = cp.Minimize | cp.Maximize
@@ -61,6 +61,18 @@ class LocalClient(Client):
     def leaves(self) -> Leaves | None:
         known = self.given.leaves
         return known and known._replace(variables=self.variables)
+
+    @cached_property
+    def key(self) -> StructureKey | None:
+        return self.given.key
+
+    @property
+    def alike(self) -> Hashable:  # pyright: ignore[reportIncompatibleVariableOverride] - of its structure
+        return self.given.alike
+
+    @property
+    def parameters(self) -> list[cp.Parameter]:  # pyright: ignore[reportIncompatibleVariableOverride] - those of the given
+        return self.given.parameters
 
     @property
     def maximises(self) -> bool:
@@ -111,9 +123,16 @@ class AlikeClient(Client):
         variables: Sequence[cp.Variable],
         constants: Sequence[Any],
     ) -> None:
-        assert first.leaves is not None
-        data = first.leaves._replace(variables=variables, constants=constants)
-        self.__dict__.update(name=name, _first=first, variables=variables, _own_leaves=data)
+        known = first.leaves
+        assert known is not None
+        data = Leaves(known.key, [*variables], [*constants], known.promoted, known.signed)
+        self.__dict__.update(
+            name=name, _first=first, variables=data.variables, _own_leaves=data, key=known.key
+        )
+
+    @property
+    def alike(self) -> Hashable:  # pyright: ignore[reportIncompatibleVariableOverride] - of its structure
+        return self._first.alike
 
     @property
     def _both(self) -> tuple[Leaves, Leaves]:
@@ -159,6 +178,8 @@ class AlikeClient(Client):
     @property
     def perhaps_common(self) -> Sequence[cp.Constraint | None]:
         """See :class:`Client`: the other's constraints that are this client's, too."""
+        if not self.is_constrained:
+            return ()
         theirs, ours = self._both
         pairs = zip(
             [*theirs.variables, *theirs.constants], [*ours.variables, *ours.constants], strict=True
@@ -185,6 +206,8 @@ class AlikeClient(Client):
 
     @property
     def constant(self) -> float:
+        if self._first.adds_no_data:
+            return self._first.constant
         found = added(self._first.objective.expr, self._value({}))
         return -found if self.maximises else found
 

@@ -146,6 +146,9 @@ def traced(pairs: Sequence[Pair], read: Read) -> dict[Hashable, Client]:
 def _signature(own: Any, held: list[Any]) -> Hashable:
     """What owners alike have in common besides numbers, which go to ``held`` in order."""
     kind = type(own)
+    if kind is np.ndarray and own.dtype.kind in "biuf":  # as most are
+        held.append(own)
+        return kind, own.shape, ()
     if kind in (tuple, list) or hasattr(kind, "_fields"):
         return kind, *(_signature(one, held) for one in own)
     if kind is dict:

@@ -217,13 +217,14 @@ def safest(graph: nx.Graph, servers: Sequence[Hashable] = ()) -> HierarchicalNet
     Otherwise a greedy colouring gives few levels, and a sweep is safe for other reasons (see
     :mod:`dald_model.coordinate.convergence`).
     """
-    if nx.is_bipartite(graph):
+    try:
         colour = nx.bipartite.color(graph)
-        last = colour[servers[0]] if servers else 1 - colour[next(iter(graph))]
-        levels = [[n for n in graph if (colour[n] == last) == late] for late in (False, True)]
-    else:
+    except nx.NetworkXError:  # it is not bipartite
         colour = nx.greedy_color(graph, strategy="saturation_largest_first")
         levels = [[n for n in graph if colour[n] == c] for c in range(max(colour.values()) + 1)]
+    else:
+        last = colour[servers[0]] if servers else 1 - colour[next(iter(graph))]
+        levels = [[n for n in graph if (colour[n] == last) == late] for late in (False, True)]
     return from_levels(graph, levels)
 
 

@@ -1,0 +1,38 @@
+"""Lowered client of which nothing was read by itself."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from dald_model.compile.affine_maps import AffineMaps
+from dald_model.compile.form import ConeProgram, Form
+from dald_model.compile.instantiation import Parts
+from dald_model.compile.lowered import Lowered, Read
+from dald_model.compile.representative import Representative
+from dald_model.declare.structure_key import Leaves
+
+
+class AlikeLowered(Lowered):
+    """A client with its own leaves and numbers; the rest is its ``representative``'s."""
+
+    def __init__(self, parts: Parts, representative: Representative, leaves: Leaves) -> None:
+        like = representative.lowered
+        self.problem, self.structure, self.moved = like.problem, like.structure, 0
+        self.instantiator, self.template = like.instantiator, like.template
+        self.representative, self.leaves = representative, leaves
+        size, extra = like.form.size, like.form.extra
+        self.form = Form(size, *parts, like.form.complete, self._cone, extra, like.form.valued)
+
+    def _cone(self) -> ConeProgram:
+        return self.instantiator.cone(self.maps)
+
+    @cached_property
+    def read(self) -> Read:  # pyright: ignore[reportIncompatibleVariableOverride] - made when read
+        found = self.representative.read(self.leaves, self.leaves.shapes)
+        assert found is not None
+        return found
+
+    @cached_property
+    def maps(self) -> AffineMaps:  # pyright: ignore[reportIncompatibleVariableOverride] - made when read
+        variables = self.representative.variables
+        return AffineMaps(self.read.parts, variables, self.representative.lowered.maps)
