@@ -29,7 +29,7 @@ from dald_model.declare.owners import (
     rows_of,
 )
 from dald_model.declare.wording import short
-from dald_model.errors import DecompositionError, OptionError
+from dald_model.errors import DecompositionError, OptionError, users_line
 from dald_model.model import Model
 from dald_model.options import refuse_unknown
 from dald_model.text import listed
@@ -305,7 +305,7 @@ def _fill(problem: cp.Problem, result: Result) -> None:
     if status == "user_limit":
         warnings.warn(
             f"method 'dald' stopped without convergence: {result.status.message}; {result.detail}",
-            stacklevel=5,  # past cvxpy and the method that it was registered as
+            stacklevel=users_line("cvxpy"),
         )
     # Dual values are set already.
     record_solution(

@@ -23,6 +23,9 @@ An error in the middle of a run, of whatever class, has an attribute ``result``:
 before have found.
 """
 
+from __future__ import annotations
+
+import sys
 from typing import Any
 
 
@@ -259,3 +262,16 @@ class SequenceWarning(UserWarning):
     >>> print(found[0].message)
     Sequence('Jacobi') with FixedBudget(v_max=1) may diverge: neighbours are solved ...
     """
+
+
+def users_line(*through: str) -> int:
+    """The stack level, as its caller tells ``warnings.warn``, of the user's line that led here.
+
+    Lines of this package and of ``contextlib``, whose decorators stand between, are none of the
+    user's, nor are those of other packages that the call went ``through``.
+    """
+    others = ("dald_model", "contextlib", *through)
+    frame, level = sys._getframe(1), 1
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith(others):
+        frame, level = frame.f_back, level + 1
+    return level

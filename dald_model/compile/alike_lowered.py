@@ -34,5 +34,6 @@ class AlikeLowered(Lowered):
 
     @cached_property
     def maps(self) -> AffineMaps:  # pyright: ignore[reportIncompatibleVariableOverride] - made when read
+        """The affine expressions of its own data, one by one."""
         variables = self.representative.variables
         return AffineMaps(self.read.parts, variables, self.representative.lowered.maps)

@@ -81,7 +81,7 @@ import warnings
 from dald_model.coordinate.membership import Membership
 from dald_model.coordinate.method import Method, kept
 from dald_model.coordinate.stopping import FixedBudget, ShrinkingTolerance, Stopping
-from dald_model.errors import SequenceWarning
+from dald_model.errors import SequenceWarning, users_line
 from dald_model.schedule.participation import Participation
 
 
@@ -141,7 +141,7 @@ def _warn_of_participation(membership: Membership) -> None:
             "dm.Sequence.participating(2) or more, or dm.Sequence.random(1), which closes each "
             "outer loop by a full cycle",
             SequenceWarning,
-            stacklevel=7,
+            stacklevel=users_line(),
         )
 
 
@@ -161,7 +161,7 @@ def _warn_of_long_steps(membership: Membership, stopping: Stopping, method: Meth
             f"and this network has {len(network.levels)} levels and a cycle; take dual_step=1, the "
             "default stopping, or an order of two colours if the graph has one",
             SequenceWarning,
-            stacklevel=7,
+            stacklevel=users_line(),
         )
 
 
@@ -181,5 +181,5 @@ def _warn_of_jacobi(membership: Membership, stopping: Stopping) -> None:
             "sweeps overshoot, on two clients by a factor of up to 2.41 an update; take an order "
             "such as dm.Sequence.natural(), or the default stopping",
             SequenceWarning,
-            stacklevel=7,
+            stacklevel=users_line(),
         )

@@ -6,7 +6,6 @@ negative eigenvalue the objective is not convex, and no answer, price or certifi
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -19,7 +18,7 @@ import scipy.sparse as sp
 from dald_model._cvxpy import NegExpression, quad_forms
 from dald_model.declare.wording import STRETCHED, short
 from dald_model.eigen import eigvalsh
-from dald_model.errors import DeclarationError
+from dald_model.errors import DeclarationError, users_line
 
 PRODUCTS = (cp.MulExpression, cp.multiply)
 OTHER = {"convex": "concave", "concave": "convex", "affine": "affine"}
@@ -56,16 +55,8 @@ def warn_of_outer(part: Any, where: str) -> None:
                 f"{where}: {said} add up to a matrix of shape {node.shape} by numpy's rules; if "
                 "entry by entry is meant, have both of one shape, as by cp.vec(..., order='F')",
                 UserWarning,
-                stacklevel=_depth(),
+                stacklevel=users_line(),
             )
-
-
-def _depth() -> int:
-    """The stack level, as seen by the caller, of the user's line that led into this package."""
-    frame, depth = sys._getframe(1), 1
-    while frame.f_back and frame.f_globals.get("__name__", "").startswith("dald_model"):
-        frame, depth = frame.f_back, depth + 1
-    return depth
 
 
 def _is(expression: Any, wanted: str) -> bool:

@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from dald_model.answer.result import Result
 from dald_model.coordinate.status import Status
 from dald_model.datasets import Array
-from dald_model.errors import DeclarationError, OptionError, RunError
+from dald_model.errors import DeclarationError, OptionError, RunError, users_line
 from dald_model.model import Model
 
 Constraints = Callable[[cp.Variable, Any], Iterable[cp.Constraint]]
@@ -248,7 +248,7 @@ def _check(result: Result) -> None:
             f"{name} ended with {status} after {result.rounds} rounds: {status.message}. Expected "
             f"an optimum; {remedy}.",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=users_line(),
         )
 
 

@@ -61,14 +61,14 @@ class _Session:
         # Where in the server's vectors over its edges each client's entries stand.
         self._places = [np.array([entry[int(at)] for at in c.entries]) for c in self._clients]
 
+    @np.errstate(all="ignore")  # outside of a domain, which is told from what is not finite
     def minimise(self, turn: Turn, tolerance: float) -> Answers:
         matrix = self._server.sides[0]
         present = [i for i, at in enumerate(self._places) if (turn.rho[at] > 0).all()]
         own = [self._clients[i].sides[0] for i in present]
         places = [self._places[i] for i in present]
         told = [side.T @ turn.neighbours[at] for side, at in zip(own, places, strict=True)]
-        with np.errstate(all="ignore"):
-            hessians = self._smooth.hessians(np.array(present), np.concatenate(told))
+        hessians = self._smooth.hessians(np.array(present), np.concatenate(told))
         told_mu = turn._replace(
             mu=np.where(turn.rho > 0, turn.mu, 0.0), rho=np.zeros(turn.rho.size)
         )

@@ -52,6 +52,7 @@ MENDED = {
     "variables of one cone program differ in their units by 1e6": [50003601],
     "a client far from the origin has many answers, and gives the one next to it": [
         50002988,
+        210005471,
         61000216,
     ],
     "what all have as their answer is measured from an origin that is far away": [
@@ -170,6 +171,7 @@ UNPROVED = {
     9146,
     91000931,
     50002988,
+    210005471,
     3000130,
     3000199,
     100000049,
