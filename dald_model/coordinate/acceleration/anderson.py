@@ -83,7 +83,8 @@ class AndersonMixer(Accelerator):
 
     def __init__(self, memory: int, rho: np.ndarray, reduce: Reductions) -> None:
         size, self._reduce = rho.size, reduce
-        self._images, self._residuals = np.empty((2, memory, 2, size))
+        # A checkpoint keeps them: memory that is not written yet may hold data of a client
+        self._images, self._residuals = np.zeros((2, memory, 2, size))
         self._gram = np.zeros((memory, memory))
         self._count = 0
         self._last: Evaluation | None = None
