@@ -16,8 +16,9 @@ from dald_model.compile.affine_maps import AffineMaps, is_same
 from dald_model.compile.agreement import MANY, SPOTS, agrees
 from dald_model.compile.alike_lowered import AlikeLowered
 from dald_model.compile.form import Form, Rows
-from dald_model.compile.instantiation import ROOM, Instantiator
+from dald_model.compile.instantiation import Instantiator
 from dald_model.compile.lowered import Lowered, Read
+from dald_model.compile.pieces import ROOM
 from dald_model.compile.recognition import Canonical, Structure
 from dald_model.compile.representative import Representative, Shapes, is_read_from
 from dald_model.compile.row_replication import APART, NotRowByRowError, RowReplication

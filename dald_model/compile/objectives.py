@@ -10,8 +10,8 @@ import numpy as np
 
 from dald_model.compile.affine_maps import AffineMaps
 from dald_model.compile.alike_lowered import AlikeLowered
-from dald_model.compile.instantiation import values
 from dald_model.compile.lowered import Lowered
+from dald_model.compile.pieces import values
 from dald_model.compile.stacked_maps import StackedMaps
 from dald_model.compile.subproblem import Subproblem
 from dald_model.values import undisturbed
