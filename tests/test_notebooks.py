@@ -23,19 +23,10 @@ _WARNINGS_ARE_ERRORS = (
     "import warnings; warnings.simplefilter('error'); "
     "warnings.filterwarnings('ignore', module='ipykernel')"
 )
-COUNT_ROUNDS = {"04_one_framework", "05_few_rounds", "08_why_dald"}
-"""Which compare hundreds of rounds of many runs: the first 40 show as many tables and pictures."""
-_AT_MOST_40_ROUNDS = (
-    "import dald_model; dald_model.Model.solve = lambda *given, solve=dald_model.Model.solve, "
-    "max_rounds=1000, **options: solve(*given, max_rounds=min(max_rounds, 40), **options)"
-)
 
 
-def run(source: Path, *before: str) -> NotebookNode:
-    """The notebook with its outputs, and nothing in it that changes from run to run by itself.
-
-    Its process runs the lines ``before`` it.
-    """
+def run(source: Path) -> NotebookNode:
+    """The notebook with its outputs, and nothing in it that changes from run to run by itself."""
     notebook = jupytext.read(source)
     for number, cell in enumerate(notebook.cells, start=1):
         cell.id = f"cell-{number}"
@@ -46,7 +37,7 @@ def run(source: Path, *before: str) -> NotebookNode:
         coalesce_streams=True,  # how a text is cut into messages depends on the clock
         resources={"metadata": {"path": str(NOTEBOOKS)}},
         extra_arguments=[
-            *(f"--IPKernelApp.exec_lines={line}" for line in (_WARNINGS_ARE_ERRORS, *before)),
+            f"--IPKernelApp.exec_lines={_WARNINGS_ARE_ERRORS}",
             "--IPKernelApp.log_level=ERROR",  # it warns of its own ports
         ],
     ).execute(env=os.environ | ({"DALD_DATA": str(_FOLDER)} if _FOLDER.is_dir() else {}))
@@ -93,9 +84,8 @@ def test_notebook_was_run_once_from_top_to_bottom_without_complaint(source: Path
 @pytest.mark.slow
 @each_notebook
 def test_source_runs_and_shows_what_the_notebook_shows(source: Path) -> None:
-    """Tables, pictures and text in the same places."""
     try:
-        fresh = run(source, *([_AT_MOST_40_ROUNDS] if source.stem in COUNT_ROUNDS else []))
+        fresh = run(source)
     except CellExecutionError as error:
         if error.ename == "DatasetError" and not _FOLDER.is_dir():
             pytest.skip(error.evalue)

@@ -37,7 +37,8 @@ from tests.algorithms.textbook import (
 )
 
 
-@pytest.mark.parametrize(("kind", "rho"), [("least squares", 0.5), ("logistic", 1.0)])
+@pytest.mark.parametrize("rho", [1.0, 0.5])
+@smooth
 def test_blocks_come_to_rest_at_the_minimiser_of_the_coupled_objective(
     kind: str, rho: float
 ) -> None:
@@ -245,11 +246,11 @@ def test_the_others_end_at_the_optimum(kind: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "algorithm", [dm.ProximalPoint(5.0), dm.ProximalGradient(0.7)], ids=["PA", "PG"]
+    "algorithm", [dm.ProximalPoint(5.0), dm.ProximalGradient(1.0)], ids=["PA", "PG"]
 )
 def test_one_client_ends_at_the_optimum(algorithm: Any) -> None:
     whole = total(clients("logistic"))
-    assert 0.7 * lipschitz(whole, 8) < 1
+    assert lipschitz(whole, 8) < 1
     model, _, z = alone(whole, 8)
     result = model.solve(algorithm=algorithm, eps_pri=1e-7, eps_dual=1e-7)
     assert result.status == "optimal"

@@ -111,7 +111,7 @@ def test_steps_that_fall_lead_where_a_constant_one_does_not() -> None:
     model, w = on_graph(losses, 8, paw())
     exact = total(losses).argmin(np.zeros(8), 0.0)
     off = [
-        np.abs(model.solve(algorithm=dm.DGD(step), max_rounds=400)[w] - exact).max()
+        np.abs(model.solve(algorithm=dm.DGD(step), max_rounds=1500)[w] - exact).max()
         for step in (1.0, lambda k: 4 / (k + 3) ** 0.6)
     ]
     assert off[1] < off[0] / 4

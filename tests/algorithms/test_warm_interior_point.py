@@ -52,7 +52,7 @@ PATHS: dict[str, tuple[Callable[[], Resolving], float]] = {
 def test_a_step_of_a_path_has_the_values_of_all_in_one_in_few_rounds(name: str) -> None:
     make, most = PATHS[name]
     given, result, rounds = make(), None, []
-    for at in range(min(given.steps, 10)):
+    for at in range(min(given.steps, 20)):
         given.step(at)
         result = given.model.solve(start=result, disclose="curvature")
         given.problem.solve(solver="CLARABEL")

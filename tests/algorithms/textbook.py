@@ -120,7 +120,7 @@ def clients(kind: str) -> list[Loss]:
     rows = np.split(np.random.default_rng(1).permutation(len(A)), stops[:-1])
     if kind == "least squares":
         return [squares(A[r], b[r], 1 / len(A)) for r in rows]
-    return [logistic(A[r], b[r], 0.1, 1 / len(A)) for r in rows]
+    return [logistic(A[r], b[r], 0.02, 1 / len(A)) for r in rows]
 
 
 KINDS = ["least squares", "logistic"]

@@ -138,6 +138,7 @@ def test_each_family_is_right_at_its_own_truth(family: str) -> None:
         ("valleys", 11000003),  # 1.077 for 0.762, as far as one client knows of another's
         ("valleys", 1126000014),  # 1.386 for 0.076, a million lengths beyond any box
         ("conditioned", 12000018),  # 63.7 for 45.1: curvature along which steps were rounding
+        ("conditioned", 13000062),
         ("conditioned", 15000139),  # the same, 1e10 away, where a step of Newton's is 1e5
         ("degenerate", 14000031),  # a box of 1e-8, in which a cone solver's error was worth 1e26
     ],

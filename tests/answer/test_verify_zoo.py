@@ -116,7 +116,7 @@ def _local_duals(case: Solved) -> Iterator[dm.Result]:
                     yield replace(result, recovered=recovered)
 
 
-def _few(results: Iterator[dm.Result], most: int = 3) -> list[dm.Result]:
+def _few(results: Iterator[dm.Result], most: int = 6) -> list[dm.Result]:
     """Some of many, the same in every run."""
     found = list(results)
     if len(found) <= most:

@@ -29,8 +29,8 @@ def broken(name: str, graph: str, k: int, **options: Any) -> tuple[dm.Result, dm
 STATE = ("points", "mu", "rho", "sides", "received")
 
 
-@pytest.mark.parametrize("k", [1, 7])
-@pytest.mark.parametrize("graph", ["star", "chain", "odd ring", "complete"])
+@pytest.mark.parametrize("k", [1, 2, 7, 19])
+@pytest.mark.parametrize("graph", ["star", "chain", "ring", "odd ring", "complete"])
 @pytest.mark.parametrize("name", ["least_squares", "matrix_least_squares", "unequal_dimensions"])
 def test_going_on_is_the_run_without_a_break(name: str, graph: str, k: int) -> None:
     """Bit for bit, where the penalty is fixed and each round updates the multipliers."""

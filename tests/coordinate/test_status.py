@@ -73,11 +73,14 @@ def test_an_infeasible_client_is_named(sense: int, rules: Any, culprit: str) -> 
 @pytest.mark.parametrize(
     "goal",
     [
+        lambda x: -cp.log(x),
+        lambda x: -cp.entr(x),
+        lambda x: cp.kl_div(x, 2),
         lambda x: cp.square(x) - cp.log(x),
         lambda x: cp.inv_pos(x),
         lambda x: -cp.sqrt(x),
     ],
-    ids=["square and log", "inv_pos", "sqrt"],
+    ids=["log", "entr", "kl_div", "square and log", "inv_pos", "sqrt"],
 )
 def test_the_domain_of_an_objective_counts(goal: Any) -> None:
     result = agreeing(goal, cp.square, lambda x: [x <= -1]).solve()
@@ -500,16 +503,16 @@ def test_a_long_inner_loop_is_no_standstill() -> None:
     """Within it the multipliers stay, so the primal residual rests while the dual one falls.
 
     Under this penalty the first loop contracts by rho^2 / (1 + rho^2) a half sweep: to 1e-6 takes
-    some ln(1e6) (1 + rho^2) / 2 = 1,000 sweeps, twice the patience.
+    some ln(1e6) (1 + rho^2) / 2 = 2,770 sweeps, nine times the patience.
     """
     x = [cp.Variable(), cp.Variable()]
     model = dm.Model()
     model.client("a", cp.square(x[0] - 1))
     model.client("b", cp.square(x[1]))
     model.consensus(x[0] == x[1])
-    result = model.solve(rho=12.0, stopping=dm.FixedTolerance(), max_rounds=20_000)
+    result = model.solve(rho=20.0, stopping=dm.FixedTolerance(), max_rounds=20_000)
     assert result.status == "optimal"
-    assert result.history.inner.max() > 1_000
+    assert result.history.inner.max() > 2_000
     assert result[x[0]] == pytest.approx(0.5, abs=1e-5)
 
 

@@ -138,7 +138,7 @@ def processes() -> Iterator[ProcessPoolExecutor]:
 
 @pytest.mark.parametrize(
     ("kind", "options"),
-    [("hinge", {}), ("logistic", {"disclose": "curvature"})],
+    [("logistic", {}), ("hinge", {}), ("logistic", {"disclose": "curvature"})],
 )
 def test_a_site_in_whatever_process_has_the_same_iterates(
     processes: ProcessPoolExecutor, kind: str, options: Any

@@ -141,7 +141,7 @@ def ends_alike(name: str) -> None:
 
 def who_holds_what() -> None:
     """The state is of own clients, their edges and the other ends of these."""
-    graph = nx.path_graph(39)
+    graph = nx.path_graph(40)
     peer, x = part(graph)
     sent = []
     swapped = Peers.swapped
@@ -156,7 +156,7 @@ def who_holds_what() -> None:
     cut = 1 if peer.rank in (0, peer.size - 1) else 2
     state = mine.state
     assert state is not None
-    assert len(x) == 39 // peer.size
+    assert len(x) == 40 // peer.size
     assert state.points.size == WIDTH * len(x) + 2 * cut
     assert state.mu.size == state.rho.size == 2 * (len(x) - 1 + cut)
     assert state.sides.shape == state.received.shape == (2, state.mu.size)

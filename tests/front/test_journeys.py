@@ -1,8 +1,12 @@
-"""What a user finds inside of a compiled model, J4 of the design; only the data are ours."""
+"""What a user writes, J1 to J5, as settled in the design; only the data are ours."""
+
+from typing import Any
 
 import cvxpy as cp
 import networkx as nx
 import numpy as np
+import pytest
+import scipy.optimize
 
 import dald_model as dm
 from tests.expect import near
@@ -21,6 +25,83 @@ def three_hospitals() -> tuple[dm.Model, list[cp.Variable]]:
         model.client(f"hospital {i}", cp.Minimize(cp.sum_squares(A[i] @ x[i] - b[i])), [x[i] >= -5])
     model.consensus(x[0] == x[1], x[1] == x[2])
     return model, x
+
+
+# --- J1 -------------------------------------------------------------------------------------------
+
+
+def test_j1_verify_names_what_failed_and_by_how_much() -> None:
+    model, _ = three_hospitals()
+    check = model.solve(max_rounds=2).verify()
+    assert check.ok is False
+    assert "FAILED" in str(check)
+    assert {row.check for row in check.failures} >= {"objective gap", "consensus violation"}
+    assert all(row.measured > (row.allowed or 0) for row in check.failures)
+
+
+def test_j1_a_non_unique_optimum_is_not_a_failure() -> None:
+    x, y = cp.Variable(2, name="x"), cp.Variable(2, name="y")
+    model = dm.Model()
+    model.client("a", cp.square(cp.sum(x) - 1), [x >= 0])
+    model.client("b", cp.square(cp.sum(y) - 3), [y <= 9])
+    model.consensus(x == y)
+    result = model.solve()
+    assert result.value == near(2.0)
+    assert np.sum(result[x]) == near(2.0)
+    assert result.verify().ok
+
+
+# --- J3 -------------------------------------------------------------------------------------------
+
+
+def test_j3_one_global_parameter_as_federated_learning_writes_it() -> None:
+    features = generator.normal(size=(60, 4))
+    labels = np.where(features[:, 0] + generator.normal(size=60) > 0, 1.0, -1.0)
+    shards = {f"phone {i}": (features[i::4], labels[i::4]) for i in range(4)}
+    N = len(labels)
+
+    w = cp.Variable(4, name="w")
+    model = dm.Model()
+    for name, (A, b) in shards.items():
+        model.client(name, cp.sum(cp.logistic(cp.multiply(-b, A @ w))) / N)
+    result = model.solve()  # local copies and a server are made (Fed-DALD-CC)
+
+    def loss(w: np.ndarray) -> tuple[float, np.ndarray]:
+        margin = -labels * (features @ w)
+        slope = -labels / (1 + np.exp(-margin))
+        return float(np.logaddexp(0, margin).mean()), features.T @ slope / N
+
+    found: Any = scipy.optimize.minimize(loss, np.zeros(4), jac=True, method="BFGS", tol=1e-10)
+    assert model.compile().servers == ("server",)
+    assert model.compile().network.levels == [list(shards), ["server"]]
+    assert w.value == near(found.x)
+    assert result.value == near(found.fun)
+    assert result["phone 2"][w] == near(found.x)
+
+    model.topology(nx.path_graph(list(shards)))  # or the same clients peer to peer (Fed-DALD-DC)
+    result = model.solve()
+    assert model.compile().servers == ()
+    assert [e.ends for e in model.compile().edges] == [
+        (f"phone {i}", f"phone {i + 1}") for i in range(3)
+    ]
+    assert w.value == near(found.x)
+    assert result.verify().ok
+
+
+def test_j3_an_explicit_server_is_a_variable_that_no_client_owns() -> None:
+    x = [cp.Variable(2, name=f"x{i}") for i in range(3)]
+    z = cp.Variable(2, name="z")
+    model = dm.Model()
+    for i in range(3):
+        model.client(i, cp.sum_squares(x[i] - i - 1))
+    model.consensus(*[z == xi for xi in x])
+    result = model.solve()
+    assert z.value == near([2.0, 2.0])
+    assert result[z] == near([2.0, 2.0])
+    assert len(model.clients) == 3
+
+
+# --- J4 -------------------------------------------------------------------------------------------
 
 
 def test_j4_look_inside() -> None:
@@ -95,3 +176,42 @@ def test_j4_solving_by_hand_reproduces_the_iterates() -> None:
         result = model.solve(rho=1.0, max_rounds=rounds, eps_pri=0, eps_dual=0)
         for i in range(3):
             assert result[x[i]] == near(points[i])
+
+
+# --- J5 -------------------------------------------------------------------------------------------
+
+
+def small() -> tuple[dm.Model, cp.Variable]:
+    """Clients a, b, c in a row at 1, 2 and 6: the mean is 3."""
+    x = [cp.Variable(name=f"x{i}") for i in range(3)]
+    model = dm.Model()
+    for name, v, t in zip("abc", x, (1, 2, 6), strict=True):
+        model.client(name, cp.square(v - t))
+    model.consensus(x[0] == x[1], x[1] == x[2])
+    return model, x[1]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sequence": dm.Sequence.from_matrix([[1, 1, 0], [0, 1, 1], [0, 0, 0]])},
+        {"sequence": dm.Sequence.levels([["a", "c"], ["b"]])},
+        {"sequence": dm.Sequence.random(k=2, seed=0)},  # a partial cycle
+        {"sequence": dm.Sequence.greedy(2)},
+        {"sequence": dm.Sequence.repeat(["b"])},
+        {"stopping": dm.FixedBudget(v_max=1), "eps_pri": 1e-6, "eps_dual": 1e-6},  # (B4)
+        {"stopping": dm.FixedTolerance()},  # (B1)
+        {"stopping": dm.ShrinkingTolerance()},  # (B2)
+        {"stopping": dm.GrowingBudget()},  # (B3)
+        {"rho": 1.0},
+        {"rho": dm.ResidualBalancing()},
+        {"rho": {"a": 0.5, "b": 2.0, "c": 1.0}},
+    ],
+    ids=str,
+)
+def test_j5_steer_the_coordination(options: dict[str, Any]) -> None:
+    model, middle = small()
+    result = model.solve(**options)
+    assert result.status == "optimal"
+    assert (result.value, middle.value) == near((14.0, 3.0))
+    assert result.verify().ok

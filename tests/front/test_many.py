@@ -72,8 +72,8 @@ def test_many_clients_are_ten_lines_and_a_small_table(make: Any, count: int) -> 
 
 
 @pytest.mark.slow
-def test_hundreds_of_clients_are_no_more_lines() -> None:
-    model = chain(400)
+def test_a_thousand_clients_are_no_more_lines() -> None:
+    model = chain(1000)
     assert is_small(model)
     assert is_small(model.compile())
 

@@ -46,7 +46,7 @@ def two() -> tuple[dm.Peer, cp.Variable]:
 
 
 def test_iterates_of_one_process_on_path_ring_and_grid_with_statuses_and_parts() -> None:
-    ended = mpiexec(SCRIPT, ranks=3)
+    ended = mpiexec(SCRIPT, ranks=4)
     assert ended.stdout.splitlines() == [
         *SAME,
         "told: grid same round_limit",  # accelerated
@@ -62,9 +62,11 @@ def test_two_ranks_by_the_command_and_its_example(tmp_path: Path) -> None:
     """Of ranks 0 and 1 that want to be there the mean is one half, and so is the value."""
     file = tmp_path / "ring.py"
     *example, _ = DocTestParser().get_examples(dm.Peer.__doc__ or "")
-    file.write_text("\n".join([*(one.source for one in example), "model = ring"]))
+    same = "from tests.front import by_peers\nlist(map(by_peers.same_iterates, by_peers.GRAPHS))"
+    file.write_text("\n".join([same, *(one.source for one in example), "model = ring"]))
     ended = mpiexec("-m", "dald_model", "solve", "--peers", file, ranks=2)
     assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines()[:3] == SAME
     assert ended.stdout.count("Result of 'ring'") == 1
     assert "status           optimal" in ended.stdout
     assert "value            0.5\n" in ended.stdout

@@ -18,9 +18,9 @@ from tests.front.resolving import (
 
 
 def compared(given: Resolving) -> list[dm.Result]:
-    """Twenty-five steps, each from the result before, with the value that the AIO solve has."""
+    """All steps, each from the result before, with the value that the AIO solve has."""
     results = []
-    for at in range(25):
+    for at in range(given.steps):
         given.step(at)
         result = given.model.solve(start=results[-1] if results else None)
         assert result.status == "optimal"

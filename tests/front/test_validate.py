@@ -10,6 +10,7 @@ import pytest
 
 import dald_model as dm
 from dald_model.datasets import load
+from dald_model.solvers.prox import prox
 
 
 def _solve(**options: Any) -> dm.Result:
@@ -56,6 +57,7 @@ REAL: dict[str, Callable[[Any], Any]] = {
     "LossyLinks": dm.LossyLinks,
     "GradientSteps": dm.solvers.GradientSteps,
     "NewtonSteps": lambda one: dm.solvers.NewtonSteps(damping=one),
+    "prox": lambda one: prox(cp.norm1(cp.Variable(2)), np.zeros(2), one),
     "dirichlet": lambda one: dm.partition.dirichlet(LABELS, 2, one, 0),
 }
 WHOLE: dict[str, Callable[[Any], Any]] = {

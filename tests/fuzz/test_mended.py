@@ -9,9 +9,9 @@ from tests.fuzz.judge import judge, judge_seed
 
 MENDED = {
     "a constraint is called broken by its rounding": [600454],
-    "a cone client keeps the units of a guess, and the run stalls": [1227, 600123, 600242],
+    "a cone client keeps the units of a guess, and the run stalls": [1227, 600123, 600242, 600287],
     "a bounded variable is not rescaled for the comparison": [5211, 5340],
-    "noise of an agreed optimum passes for a scale of the comparison": [9146, 600581],
+    "noise of an agreed optimum passes for a scale of the comparison": [5322, 9146, 600581],
     "the optimum is flat, and the comparison's solution too far away": [5254],
     "noise around an answer ends it, and feasible clients are infeasible": [600000, 600545],
     "an inner loop is never exact enough to end": [600549, 600378],
@@ -21,6 +21,7 @@ MENDED = {
     "all want zero, and what solvers leave of it passes for scales": [
         700318,
         700370,
+        900035,
         920181,
     ],
     "a matrix is moved where tr_inv is infinite, as not symmetric": [700679, 900368],
@@ -52,7 +53,6 @@ MENDED = {
     "variables of one cone program differ in their units by 1e6": [50003601],
     "a client far from the origin has many answers, and gives the one next to it": [
         50002988,
-        210005471,
         61000216,
     ],
     "what all have as their answer is measured from an origin that is far away": [
@@ -82,6 +82,7 @@ MENDED = {
     ],
     "an optimum is singular, and an inverse is taken where rounding puts it": [
         100000281,
+        100003026,
         100003857,
     ],
     "what hardly anybody pays for passes for a spread": [92000527, 100000215, 100001309],
@@ -95,6 +96,7 @@ MENDED = {
         100000049,
         100002665,
         120000044,
+        120000776,
         120002120,
     ],
     "rounding of curvature beside kinks passes for a penalty": [100001833, 110000054],
@@ -123,8 +125,10 @@ MENDED = {
         130003075,
         150001005,
         150001078,
+        150001461,
     ],
     "a solver leaves a client's slopes open, and multipliers that are right are called wrong": [
+        200001292,
         200001734,
         200003262,
     ],
@@ -152,7 +156,7 @@ MENDED = {
     "cvxpy has no dual value of a cone, and a distance no measure": [410002187, 430002401],
     "what is left of a zero that nobody moves passes for a spread": [410000133],
     "a solver's patience ends ten times farther from others than zero is": [390001121],
-    "lengths of rows pass for lengths where answers are known": [330000826, 380005363],
+    "lengths of rows pass for lengths where answers are known": [330000826, 380005363, 380006579],
     "a matrix declared symmetric is not so to the last digit": [210007197],
     "whose only term is an indicator answers anywhere, which passes for slopes": [150001364],
     "a divergence is so steep at the edge of its domain that what meets it breaks it": [320002518],
@@ -204,6 +208,11 @@ LUCKY = 430007331
 with it. The answer is optimal and right by the figures of an independent solve."""
 
 
+BLUNT = {900035}
+"""Mended once by a measure that had no bound above. A cone solver's bound is off by 2e-6 of F:
+right, and not proved."""
+
+
 def _marks(seed: int) -> list[pytest.MarkDecorator]:
     reason = "a row is met to 8e-6, which eight digits of x hide"
     return [pytest.mark.xfail(reason=reason)] if seed == ROUGH else []
@@ -220,7 +229,7 @@ def _marks(seed: int) -> list[pytest.MarkDecorator]:
 def test_a_model_that_failed(seed: int, defect: str) -> None:
     if seed in LOST:  # as many rounds as say so
         case = drawn(seed)
-        found = judge(replace(case, options=(*case.options, ("max_rounds", "100"))))
+        found = judge(replace(case, options=(*case.options, ("max_rounds", "200"))))
         assert found.verdict == "honest", f"{defect}: {found}"
         return
     found = judge_seed(seed)
@@ -228,7 +237,7 @@ def test_a_model_that_failed(seed: int, defect: str) -> None:
         assert found.status == "optimal", f"{defect}: {found}"
         assert found.verdict == "right" or found.detail == "status", f"{defect}: {found}"
         assert abs(found.gap) <= 1e-7, f"{defect}: {found}"
-    elif seed in UNPROVED:
+    elif seed in UNPROVED | BLUNT:
         assert found.verdict in ("right", "unproved", "honest"), f"{defect}: {found}"
     elif seed in REFUSED:
         assert found.status == "optimal"

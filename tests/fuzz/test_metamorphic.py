@@ -56,17 +56,12 @@ UNITS = [(name, kind) for name in CASES for kind in ("objective", "variable")]
 UNITS += [("least squares", "offset")]
 
 
-def _every_second(case: Case, kind: str) -> list[tuple[str, Units]]:
-    """1e-6, 1e-4, ..., 1e6."""
-    return [one for one in all_units(case) if one[0] == kind][::2]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "kind"), UNITS)
 def test_units_are_without_consequence(name: str, kind: str) -> None:
     case = CASES[name]
-    found: list[Same] = list(compared(case, _every_second(case, kind)))
-    assert len(found) == 7
+    found: list[Same] = list(compared(case, [one for one in all_units(case) if one[0] == kind]))
+    assert len(found) == 13
     assert [one for one in found if not one.is_same] == []
 
 
@@ -90,8 +85,8 @@ def test_a_proposal_far_away_does_not_make_a_client_unbounded() -> None:
 def test_what_bends_is_right_wherever_zero_is(name: str) -> None:
     """At zero such a loss is flat or steep beyond all measure; that must not pass for its scale."""
     case = SMOOTH[name]
-    found = list(compared(case, _every_second(case, "offset")))
-    assert len(found) == 7
+    found = list(compared(case, [one for one in all_units(case) if one[0] == "offset"]))
+    assert len(found) == 13
     assert [one for one in found if one.status != "optimal" or not abs(one.gaps[1]) <= WRONG] == []
     if name != "logistic":  # which has a kink besides
         assert [one for one in found if abs(one.rounds[1] - one.rounds[0]) > 1] == []

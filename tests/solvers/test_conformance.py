@@ -188,7 +188,7 @@ def test_clients_together_are_as_alone_whoever_is_asked(solver: str, problem: st
         np.testing.assert_allclose(found.objectives, values, rtol=1e-7, atol=1e-7)
 
 
-@pytest.mark.parametrize(("solver", "problem"), PAIRS[::3])
+@pytest.mark.parametrize(("solver", "problem"), PAIRS)
 def test_a_session_that_serves_another_run_knows_nothing_of_the_last(
     solver: str, problem: str
 ) -> None:

@@ -107,11 +107,11 @@ def test_a_price_that_is_gone_lets_an_entropy_leave_its_pole(before: float, with
     np.testing.assert_allclose(far.points, [expected, 1.0], atol=1e-6)
 
 
-@pytest.mark.parametrize("offset", [0.0, 3.7, -250.0])
+@pytest.mark.parametrize("offset", [0.0, 1.0, 3.7, -250.0])
 def test_a_row_at_the_edge_of_a_domain_leaves_no_point_at_its_pole(offset: float) -> None:
     """A step to such a row is in the domain by rounding alone, and there all steps are rounding."""
     rng = np.random.default_rng(3)
-    for _ in range(6):
+    for _ in range(12):
         weight = 10.0 ** rng.uniform(-3, 3, 3)
         entropy = make_term("entropy", np.eye(3), np.full(3, offset), weight)
         form = make_form(
