@@ -13,10 +13,13 @@ import numpy as np
 from dald_model._cvxpy import value_of
 from dald_model.answer.answer import Answer
 from dald_model.answer.domains import clients_inside, settle
+from dald_model.answer.rescaling import cost_at
 from dald_model.compile.decomposition import Decomposition, Recovered
 from dald_model.compile.objectives import objectives
 from dald_model.coordinate.state import State
-from dald_model.declare.client import Client, all_in_one, unique_variables
+from dald_model.declare.client import Client, Problem, all_in_one, unique_variables
+from dald_model.declare.stacked_sum import stacked_sum
+from dald_model.declare.traced import ROUNDED
 from dald_model.solvers.base import Encoding
 from dald_model.values import flat, holding
 
@@ -149,8 +152,27 @@ class Claim:
 
     @cached_property
     def problem(self) -> cp.Problem:
-        """The all-in-one problem of the clients and edges that are still there."""
-        return all_in_one(self._clients, self.rules, self.compiled.sense < 0)
+        """The all-in-one problem of the clients and edges that are still there.
+
+        As one would write it by hand, over the stacked data of clients alike.
+        """
+        total, is_maximum = (
+            stacked_sum(self._clients) if self.values else None,
+            self.compiled.sense < 0,
+        )
+        if total is None or not self._is_sum(total):
+            return all_in_one(self._clients, self.rules, is_maximum)
+        return Problem(cp.Maximize(-total) if is_maximum else cp.Minimize(total), self.rules)
+
+    def _is_sum(self, total: cp.Expression) -> bool:
+        """Whether it is the sum of the clients' own costs at two points."""
+        beyond = {key: x + (1 + np.abs(x)) / 2 for key, x in self.answer.items()}
+        for at, points in ((self.answer, self.points), (beyond, split(self.compiled, beyond))):
+            costs = np.array([*client_costs(self.compiled, points, self.live).values()])
+            size = ROUNDED * np.abs(costs).sum()
+            if not np.isclose(cost_at(total, at), costs.sum(), 0.0, size, equal_nan=True):
+                return False
+        return True
 
     @property
     def _clients(self) -> Collection[Client]:
