@@ -68,17 +68,15 @@ class Encoding(IntEnum):
     :math:`\nabla f + E^\top \nu + A^\top \lambda + \dots = 0`, and after them, if known, those of
     all arguments of norms, balls and kinks, by ``Form.kinked``: each one's slope where it has one.
     ``CONES``: the dual vector of the form's cone program. ``VALUES``: cvxpy's dual values of the
-    constraints, flat. ``FORCE``: what the constraints and kinks hold at the point, shape (m,), from
-    which multipliers follow.
-    ``ELSEWHERE``: they stayed where the client is, and are asked for at the end of the run.
+    constraints, flat. ``ELSEWHERE``: they stayed where the client is, and are asked for at the end
+    of the run.
     """
 
     UNSOLVED = 0
     ROWS = 1
     CONES = 2
     VALUES = 3
-    FORCE = 4
-    ELSEWHERE = 5
+    ELSEWHERE = 4
 
 
 class Tangents(NamedTuple):

@@ -18,15 +18,13 @@ def raw(multipliers: Multipliers, i: int = 0) -> np.ndarray:
 
 def duals(sub: dm.Subproblem, answers: Answers) -> tuple[Any, ...]:
     """For each constraint of the only client the values of its cvxpy ``dual_variables``."""
-    return held(sub, answers.multipliers, answers.points)
+    return held(sub, answers.multipliers)
 
 
-def held(
-    sub: dm.Subproblem, multipliers: Multipliers, point: np.ndarray, i: int = 0
-) -> tuple[Any, ...]:
-    """The same of the i-th client, which stands at a point."""
+def held(sub: dm.Subproblem, multipliers: Multipliers, i: int = 0) -> tuple[Any, ...]:
+    """The same of the i-th client."""
     one = multipliers.of(i)
-    return dual_values(sub, Encoding(int(one.encodings[0])), one.values, point)
+    return dual_values(sub, Encoding(int(one.encodings[0])), one.values)
 
 
 def joined(answers: list[Answers]) -> Multipliers:

@@ -19,8 +19,6 @@ from dald_model.coordinate.outcome import Outcome, objective
 from dald_model.coordinate.status import Status
 from dald_model.gc_pause import gc_paused
 from dald_model.solvers.base import Encoding, Tangents
-from dald_model.solvers.prox.nonsmooth import multipliers as multipliers_of_force
-from dald_model.solvers.prox.nonsmooth import without_smooth
 
 
 @gc_paused
@@ -36,10 +34,10 @@ def assemble(outcome: Outcome, tolerances: tuple[float, float], seconds: float) 
         mu[membership.off] = 0.0  # what is not in the problem has no price
         held = state.held
 
-        def duals(name: Hashable, point: np.ndarray) -> tuple[Any, ...]:
+        def duals(name: Hashable) -> tuple[Any, ...]:
             if name not in compiled.constrained or not compiled[name].client.is_convex:
                 return ()  # cvxpy gives no dual values of non-linear programs
-            return dual_values(compiled[name], *held[compiled.places[name]], point)
+            return dual_values(compiled[name], *held[compiled.places[name]])
 
         points, found = recovered(compiled, state, mu, duals, membership.gone)
         multipliers = {ends: mu[slot].copy() for ends, slot in compiled.slots.items()}
@@ -116,9 +114,7 @@ def _costs(compiled: Decomposition, given: Points, own: Points, solvers: np.ndar
     return np.where(np.isfinite(found), found, solvers)
 
 
-def dual_values(
-    sub: Subproblem, encoding: Encoding, given: np.ndarray, point: np.ndarray
-) -> tuple[Any, ...]:
+def dual_values(sub: Subproblem, encoding: Encoding, given: np.ndarray) -> tuple[Any, ...]:
     """For each of a client's constraints the values of its cvxpy ``dual_variables``.
 
     Parameters
@@ -127,8 +123,6 @@ def dual_values(
     encoding : Encoding
     given : ndarray
         The multipliers.
-    point : ndarray, shape (m,)
-        The client's variables that they go with.
 
     Returns
     -------
@@ -145,8 +139,6 @@ def dual_values(
     form = sub.form
     if form is None:  # cvxpy alone knows the client, and its solver gives no multipliers
         return ()
-    if encoding == Encoding.FORCE:
-        return sub.local_duals(*multipliers_of_force(without_smooth(form), point, given))
     one, two, stop = accumulate(form.heights)
     if given.size < stop:
         return ()

@@ -207,14 +207,14 @@ def recovered(
     compiled: Decomposition,
     state: State,
     mu: np.ndarray,
-    duals: Callable[[Hashable, np.ndarray], Any] | None = None,
+    duals: Callable[[Hashable], Any] | None = None,
     left: Collection[Hashable] = (),
 ) -> tuple[dict[Hashable, np.ndarray], Recovered]:
     """The clients' points of an iterate, inside of all domains, and what a user reads of them."""
     lengths = state.units.point_lengths
     points = {name: state.points[part] for name, part in compiled.columns.items()}
     points = clients_inside(compiled, points, lengths)
-    told = {} if duals is None else {name: duals(name, point) for name, point in points.items()}
+    told = {} if duals is None else {name: duals(name) for name in points}
     found = compiled.recover(points, told, mu, left)
     settle(compiled, found, lengths)
     return points, found

@@ -12,11 +12,8 @@ from dald_model.declare.checked import check_data, check_variable
 from dald_model.declare.client import Client, unique_variables
 from dald_model.declare.wording import short
 from dald_model.errors import DeclarationError, OptionError
-from dald_model.compile.form import Form
 from dald_model.solvers.base import FOUND
-from dald_model.solvers.prox.operators import Prox
-from dald_model.solvers.prox.nonsmooth import to_a_point
-from dald_model.solvers.prox.operators import Solved
+from dald_model.solvers.prox.operators import Solved, to_a_point
 from dald_model.validate import check_positive
 from dald_model.values import flat
 
@@ -119,14 +116,8 @@ def _declared(expression: Any, constraints: Iterable[Any]) -> Client:
 
 
 def _one(client: Client, point: np.ndarray, alpha: float) -> np.ndarray:
-    """By the closed forms where the rest is linear, else by the solvers of a client."""
-    sub = to_a_point(client)
-    form = sub.form
-    if form and form.complete and not _is_curved(form):
-        landed = Prox([sub])(np.zeros(1, int), point - alpha * form.quadratic.linear, alpha)
-        found, (status, said) = landed.points, landed.messages.get(0, ("optimal", ""))
-    else:
-        ((found, status, said, _),) = Solved([sub])([0], [point], alpha)
+    """By the solvers of a client."""
+    ((found, status, said, _),) = Solved([to_a_point(client)])([0], [point], alpha)
     if status in FOUND:
         return found
     raise DeclarationError(
@@ -134,7 +125,3 @@ def _one(client: Client, point: np.ndarray, alpha: float) -> np.ndarray:
         f"{len(client.constraints)} constraints ({status}{': ' * bool(said)}{said}); expected "
         "constraints that some point of the expression's domain meets"
     )
-
-
-def _is_curved(form: Form) -> bool:
-    return bool(form.quadratic.numbers.any()) or any(term.is_smooth for term in form.terms)

@@ -3,27 +3,35 @@ r"""Proximal operators of what has no gradient in the clients' objectives, and o
 .. math::
     \operatorname{prox}_{\alpha \pi}(v) = \arg\min_x \; \pi(x) + \tfrac{1}{2 \alpha} \|x - v\|_2^2
 
-where :math:`\pi` holds the absolute values, norms, balls and rows of a form. Where every variable
-is in one of these alone, and rows are bounds, there is a closed form, see
-:mod:`dald_model.solvers.prox.closed_form_reader`; the rest is solved by the solvers of clients.
+where :math:`\pi` holds the absolute values, norms, balls and rows of a form: what the solvers of
+clients minimise for a client with this objective whose one edge says that its variables are v. Of
+absolute values of single variables alone it is the soft threshold, for all clients at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import cvxpy as cp
 import numpy as np
+import scipy.sparse as sp
 
+from dald_model.compile.form import Form
 from dald_model.compile.lowering import Lowering
 from dald_model.compile.subproblem import Subproblem
-from dald_model.solvers.arrays.indexing import SelectionCache, ranges
+from dald_model.declare.client import Client
+from dald_model.declare.consensus import ConsensusEquality, Edge
+from dald_model.solvers.arrays.indexing import ranges
 from dald_model.solvers.base import FOUND, NOTHING, Answers, Encoding, Multipliers, Session, Turn
 from dald_model.solvers.exact.conic import PROVEN
-from dald_model.solvers.prox.closed_form_reader import Elements, Set, closed_form, sets_of
-from dald_model.solvers.prox.nonsmooth import multipliers, nonsmooth_part
 from dald_model.solvers.registry import Choice, alike
 from dald_model.values import flat
+
+ACCURACY = 1e-12
+"""Accuracy of the points that solvers are asked for; of Clarabel less, since it ends with less
+where more is asked than it can give."""
+OF_CONES = 1e-7
 
 
 class Landed(NamedTuple):
@@ -36,8 +44,7 @@ class Landed(NamedTuple):
     messages : dict
         i -> (status in cvxpy's words, what was said), where no point was found.
     multipliers : callable
-        Gives those of the minimisation above. A closed form gives the force that constraints and
-        kinks hold; where several multipliers would do, what follows from it is one choice.
+        Gives those of the minimisation above.
     """
 
     points: np.ndarray
@@ -55,103 +62,56 @@ class Prox:
     Attributes
     ----------
     explain : list of str
-        How each client's is computed, such as "soft threshold" or "DAQP".
+        How each client's is computed: "soft threshold", or the name of a solver.
     """
 
     def __init__(self, subproblems: Sequence[Subproblem]) -> None:
         self._sizes = np.array([sub.size for sub in subproblems])
         self._starts = np.cumsum(self._sizes) - self._sizes
-        lowering = Lowering()
-        self._nonsmooth = [nonsmooth_part(sub, lowering) for sub in subproblems]
-        forms = [closed_form(one.form) if one.form else None for one in self._nonsmooth]
-        self._closed = {at: found for at, found in enumerate(forms) if found is not None}
-        others = [at for at, found in enumerate(forms) if found is None]
-        takers = solved([self._nonsmooth[at].part for at in others])
-        self._others = dict(zip(others, takers, strict=True))
-        self.explain = [
-            self._closed[at].text if at in self._closed else self._others[at][0]
-            for at in range(len(subproblems))
-        ]
-        self._elements = Elements.of(self._closed, self._starts, int(self._sizes.sum()))
-        self._sets = sets_of(self._closed)
-        self._kept = SelectionCache(self._choose, len(subproblems))
+        self._is_constrained = [sub.is_constrained for sub in subproblems]
+        self._weights, self._centres = np.zeros((2, int(self._sizes.sum())))
+        self.explain = ["soft threshold"] * len(subproblems)
+        lowering, parts = Lowering(), dict[int, Subproblem]()
+        for at, sub in enumerate(subproblems):
+            known = soft_threshold(sub.form)
+            if known is None:
+                parts[at] = nonsmooth_part(sub, lowering)
+            else:
+                mine = slice(self._starts[at], self._starts[at] + sub.size)
+                self._weights[mine], self._centres[mine] = known
+        self._takers: dict[int, tuple[Solved, int]] = {}
+        for at, (name, together, member) in zip(parts, solved([*parts.values()]), strict=True):
+            self.explain[at], self._takers[at] = name, (together, member)
 
     def __call__(self, which: np.ndarray, points: np.ndarray, alpha: float) -> Landed:
         """The operators of the clients ``which`` at their points, one after the other."""
-        chosen = self._kept(which)
-        found = chosen.elements.prox(points, alpha)
-        for one in chosen.sets:
-            found[one.columns] = one.prox(points[one.columns], alpha, *one.arrays)
-        messages: dict[int, tuple[str, str]] = {}
+        own = ranges(self._starts[which], self._sizes[which])
+        width = alpha * self._weights[own]
+        found = points - np.clip(points - self._centres[own], -width, width)
+        stops = np.cumsum(self._sizes[which])
+        asked: dict[Solved, dict[int, slice]] = {}
+        for i, at in enumerate(which.tolist() if self._takers else []):
+            mine = slice(int(stops[i] - self._sizes[at]), int(stops[i]))
+            if at in self._takers and np.isfinite(points[mine]).all():
+                asked.setdefault(self._takers[at][0], {})[i] = mine
         answers: dict[int, ProxAnswer] = {}
-        for together, places, members in chosen.others:
-            given = [points[chosen.parts[i]] for i in places]
-            live = [i for i, one in enumerate(given) if np.isfinite(one).all()]
-            if not live:
-                continue
-            told = together([members[i] for i in live], [given[i] for i in live], alpha)
-            for i, one in zip((places[i] for i in live), told, strict=True):
-                answers[i] = one
-                found[chosen.parts[i]] = one.point
-                if one.status not in FOUND:
-                    messages[i] = one.status, one.said
+        for together, places in asked.items():
+            members = [self._takers[which[i]][1] for i in places]
+            told = together(members, [points[mine] for mine in places.values()], alpha)
+            for (i, mine), one in zip(places.items(), told, strict=True):
+                answers[i], found[mine] = one, one.point
+        failed = {i: one for i, one in answers.items() if one.status not in FOUND}
 
         def held(i: int) -> tuple[Encoding, np.ndarray]:
-            part, own = chosen.parts[i], self._nonsmooth[which[i]]
-            if not own.sub.is_constrained:
+            if i not in answers or not self._is_constrained[which[i]]:
                 return Encoding.ROWS, NOTHING
-            if i in answers:
-                return Encoding.VALUES, answers[i].duals()
-            force = (points[part] - found[part]) / alpha
-            if own.sub.form and own.sub.form.complete:
-                return Encoding.FORCE, force
-            # The rows are those of the kinks and constraints alone, not of the client's own form
-            duals = own.part.local_duals(*multipliers(own.form, found[part], force))
-            return Encoding.VALUES, np.concatenate([flat(d) for rule in duals for d in rule])
+            return Encoding.VALUES, answers[i].duals()
 
         return Landed(
-            found, messages, lambda: Multipliers.joined([held(i) for i in range(which.size)])
+            found,
+            {i: (one.status, one.said) for i, one in sorted(failed.items())},
+            lambda: Multipliers.joined([held(i) for i in range(which.size)]),
         )
-
-    def _choose(self, which: np.ndarray) -> _Chosen:
-        sizes = self._sizes[which]
-        starts = np.cumsum(sizes) - sizes
-        shifts = np.zeros(self._sizes.size, dtype=int)
-        shifts[which] = starts
-        is_in = np.zeros(self._sizes.size, dtype=bool)
-        is_in[which] = True
-        columns: Any = ranges(self._starts[which], sizes)
-        if columns[-1] - columns[0] + 1 == columns.size and (np.diff(which) == 1).all():
-            columns = slice(int(columns[0]), int(columns[-1]) + 1)
-        others: dict[int, tuple[Solved, list[int], list[int]]] = {}
-        for i, at in enumerate(which.tolist()):
-            if at in self._others:
-                _, together, member = self._others[at]
-                entry = others.setdefault(id(together), (together, [], []))
-                entry[1].append(i)
-                entry[2].append(member)
-        sets = [one.take(is_in, shifts) for one in self._sets]
-        return _Chosen(
-            self._elements.take(columns),
-            [one for one in sets if one.columns.size],
-            list(others.values()),
-            [slice(int(at), int(at + size)) for at, size in zip(starts, sizes, strict=True)],
-        )
-
-
-class _Chosen(NamedTuple):
-    """What is constant for one selection of clients."""
-
-    elements: Elements
-    sets: list[Set]
-    others: list[tuple[Solved, list[int], list[int]]]
-    parts: list[slice]
-
-
-ACCURACY = 1e-10
-"""Accuracy of the points that solvers are asked for; of Clarabel less, since it ends with less
-where more is asked than it can give."""
-OF_CONES = 1e-7
 
 
 class ProxAnswer(NamedTuple):
@@ -169,7 +129,7 @@ class Solved:
     Parameters
     ----------
     subproblems : sequence of Subproblem
-        See :func:`dald_model.solvers.prox.nonsmooth.to_a_point`.
+        See :func:`to_a_point`.
     """
 
     def __init__(self, subproblems: Sequence[Subproblem]) -> None:
@@ -234,3 +194,55 @@ def _duals(sub: Subproblem, answers: Answers) -> Callable[[], np.ndarray]:
         return np.concatenate([NOTHING, *(flat(value) for rule in rules for value in rule)])
 
     return found
+
+
+def soft_threshold(form: Form | None) -> tuple[np.ndarray, np.ndarray] | None:
+    """Weights and centres, (m,), of absolute values of single variables; None if there is more."""
+    if form is None or form.extra or not form.complete or any(form.heights):
+        return None
+    weights, centres = np.zeros((2, form.size))
+    for term in form.terms:
+        if term.is_smooth:
+            continue
+        matrix = sp.csr_array(term.matrix)
+        matrix.eliminate_zeros()
+        columns, factors = matrix.indices, matrix.data
+        is_single = term.kind.is_polyhedral and (np.diff(matrix.indptr) == 1).all()
+        if not is_single or weights[columns].any() or np.unique(columns).size < columns.size:
+            return None
+        weights[columns], centres[columns] = term.weight * np.abs(factors), -term.offset / factors
+    return weights, centres
+
+
+def nonsmooth_part(sub: Subproblem, lowering: Lowering) -> Subproblem:
+    """The kinks and constraints of a client alone, to be minimised near a point."""
+    client = Client(sub.name, cp.Minimize(_kinks_of(sub)), sub.client.constraints)
+    return to_a_point(client, lowering)
+
+
+def to_a_point(client: Client, lowering: Lowering | None = None) -> Subproblem:
+    r"""The subproblem of a client whose one edge says that its variables are a point v.
+
+    With :math:`\rho^2 = 1 / (2 \alpha)` it is the minimisation of the proximal operator at v.
+    """
+    edge = Edge(client.name, ("point", client.name))
+    for variable in client.variables:
+        edge.add(ConsensusEquality(variable, cp.Variable(variable.shape)), client.name)
+    return Subproblem(client, [edge], [0], lowering)
+
+
+def _kinks_of(sub: Subproblem) -> cp.Expression:
+    """The summands without a gradient of a client, in all of its variables in their order."""
+    x = cp.hstack([cp.vec(v, order="F") for v in sub.variables])
+    total = np.zeros(sub.size) @ x
+    if sub.form is None or not sub.form.valued:
+        return total  # then all of the objective is smooth
+    for term in sub.form.terms:
+        if term.is_smooth or term.is_set:
+            continue
+        u = term.matrix @ x + term.offset
+        if not term.kind.is_polyhedral:
+            u = cp.reshape(u, (term.weight.size, term.width), order="C")
+        sizes = cp.abs(u) if term.kind.is_polyhedral else cp.norm(u, 2, axis=1)
+        total = total + term.weight @ sizes
+    return total

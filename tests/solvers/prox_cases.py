@@ -22,8 +22,8 @@ TIGHT = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-13)
 NEAR, BETTER, BETTER_OF_CONES = 1e-4, 1e-11, 1e-9
 
 
-EXACT, ASKED = 1e-12, 1e-10
-"""Errors of closed forms, and what solvers are asked for."""
+EXACT = 1e-12
+"""The error that is asked of solvers."""
 
 
 TOTALS, CENTRE = np.split(np.random.default_rng(7).normal(size=(3, M)), [2])
@@ -94,7 +94,7 @@ ZERO = 0 * cp.sum(X)
 
 
 FORMULAS: dict[str, tuple[Any, list[Any], str, Callable[[np.ndarray, float], np.ndarray]]] = {
-    "nothing": (ZERO, [], "identity", lambda v, a: v),
+    "nothing": (ZERO, [], "soft threshold", lambda v, a: v),
     "l1": (0.3 * cp.norm1(X), [], "soft threshold", lambda v, a: soft(v, 0.3 * a)),
     "l1 with offsets and scales": (
         cp.sum(cp.abs(cp.multiply(np.arange(1, M + 1), X - CENTRE))),
@@ -108,37 +108,37 @@ FORMULAS: dict[str, tuple[Any, list[Any], str, Callable[[np.ndarray, float], np.
         "soft threshold",
         lambda v, a: np.r_[v[:1], soft(v[1:3], 2 * a), v[3:]],
     ),
-    "a norm": (1.5 * cp.norm(X), [], "block soft threshold", lambda v, a: block(v, 1.5 * a)),
+    "a norm": (1.5 * cp.norm(X), [], "semismooth", lambda v, a: block(v, 1.5 * a)),
     "norms of groups": (
         cp.norm(X[:2]) + 0.5 * cp.norm(2 * X[2:5] - 1),
         [],
-        "block soft threshold",
+        "semismooth",
         lambda v, a: np.r_[block(v[:2], a), 0.5 + block(v[2:5] - 0.5, a), v[5:]],
     ),
-    "a ball": (ZERO, [cp.norm(X - 1) <= 2], "projection on balls", lambda v, a: 1 + ball(v - 1, 2)),
+    "a ball": (ZERO, [cp.norm(X - 1) <= 2], "semismooth", lambda v, a: 1 + ball(v - 1, 2)),
     "balls of groups": (
         ZERO,
         [cp.norm(X[:3]) <= 1, cp.sum_squares(X[3:]) <= 4],
-        "projection on balls",
+        "semismooth",
         lambda v, a: np.r_[ball(v[:3], 1), ball(v[3:], 2)],
     ),
-    "box": (ZERO, [X >= -0.5, 2 * X <= 1], "projection on a box", lambda v, a: v.clip(-0.5, 0.5)),
+    "box": (ZERO, [X >= -0.5, 2 * X <= 1], "active_set", lambda v, a: v.clip(-0.5, 0.5)),
     "nonnegative": (
         0 * cp.sum(NONNEG),
         [],
-        "projection on a box",
+        "active_set",
         lambda v, a: np.maximum(v, 0),
     ),
     "fixed": (
         ZERO,
         [X[1] == 3, X[0] >= 1],
-        "projection on a box",
+        "active_set",
         lambda v, a: np.r_[max(v[0], 1), 3, v[2:]],
     ),
     "l1 and box": (
         cp.norm1(X),
         [X >= 0.25, X <= 1],
-        "soft threshold, projection on a box",
+        "semismooth",
         lambda v, a: soft(v, a).clip(0.25, 1),
     ),
     "simplex": (

@@ -54,8 +54,6 @@ class Kind:
         The largest eigenvalue that its second derivative has anywhere; infinite where it has none.
     inert : float
         What an argument is that changes nothing, beside others of a joint function.
-    operator : str
-        What its proximal operator is called, if it has one in closed form.
     """
 
     name = ""
@@ -67,7 +65,6 @@ class Kind:
     is_of_entries = False
     most_curved = math.inf
     inert = 0.0
-    operator = ""
 
     def read(self, component: Component) -> Recognised | None:
         """What the component stands for if it is of this kind."""
@@ -112,16 +109,6 @@ class Kind:
     def excess(self, u: np.ndarray, parameter: np.ndarray) -> np.ndarray:
         """How far a constraint is broken, in the user's units but for the weight."""
         raise NotImplementedError(f"{self.name} is no constraint")
-
-    def prox(self, u: np.ndarray, weight: np.ndarray, parameter: np.ndarray) -> np.ndarray:
-        r"""The minimiser of :math:`w \varphi(v) + \tfrac12 \|v - u\|_2^2`."""
-        raise NotImplementedError(f"{self.name} has no proximal operator in closed form")
-
-    def scaled(
-        self, weight: np.ndarray, parameter: np.ndarray, size: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        r"""Weight and parameter of :math:`u \mapsto w \varphi(s u)` as of this very kind, s > 0."""
-        raise NotImplementedError(f"{self.name} of a multiple is not of this kind")
 
     def epigraph(
         self, matrix: Any, offset: np.ndarray, parameter: np.ndarray, top: Any

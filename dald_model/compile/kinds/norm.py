@@ -39,7 +39,6 @@ class Norm(_Euclidean):
     r""":math:`\|u\|_2`."""
 
     name = "norm"
-    operator = "block soft threshold"
 
     def read(self, component: Component) -> Recognised | None:
         r"""One second-order cone :math:`\|u\|_2 \le t` with cost on t."""
@@ -61,23 +60,12 @@ class Norm(_Euclidean):
         length = np.linalg.norm(u, axis=-1, keepdims=True)
         return u / np.maximum(length, np.finfo(float).tiny)
 
-    def prox(self, u: np.ndarray, weight: np.ndarray, parameter: np.ndarray) -> np.ndarray:
-        length = np.linalg.norm(u, axis=-1)
-        factor = np.maximum(0.0, 1.0 - weight / np.where(length > 0, length, 1.0))
-        return factor[..., None] * u
-
-    def scaled(
-        self, weight: np.ndarray, parameter: np.ndarray, size: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        return weight * size, parameter
-
 
 class Ball(_Euclidean):
     r"""The constraint :math:`\|u\|_2 \le r`; the parameter is r."""
 
     name = "ball"
     is_set = True
-    operator = "projection on balls"
 
     def read(self, component: Component) -> Recognised | None:
         r"""Rows :math:`\|u\|_2 \le t` and t <= r without cost on t."""
@@ -107,16 +95,6 @@ class Ball(_Euclidean):
 
     def excess(self, u: np.ndarray, parameter: np.ndarray) -> np.ndarray:
         return np.linalg.norm(u, axis=-1) - parameter
-
-    def prox(self, u: np.ndarray, weight: np.ndarray, parameter: np.ndarray) -> np.ndarray:
-        length = np.linalg.norm(u, axis=-1)
-        factor = np.minimum(1.0, parameter / np.where(length > 0, length, 1.0))
-        return factor[..., None] * u
-
-    def scaled(
-        self, weight: np.ndarray, parameter: np.ndarray, size: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        return weight, parameter / size
 
 
 class SquareBall(Ball):

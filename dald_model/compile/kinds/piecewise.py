@@ -32,7 +32,6 @@ class Absolute(Kind):
     name = "abs"
     is_smooth = False
     is_polyhedral = True
-    operator = "soft threshold"
 
     def read(self, component: Component) -> Recognised | None:
         r"""Rows t >= l_1, t >= l_2: :math:`\max(l_1, l_2) = (l_1 + l_2 + |l_1 - l_2|)/2`."""
@@ -50,15 +49,6 @@ class Absolute(Kind):
 
     def gradient(self, u: np.ndarray, parameter: np.ndarray) -> np.ndarray:
         return np.sign(u)
-
-    def prox(self, u: np.ndarray, weight: np.ndarray | float, parameter: np.ndarray) -> np.ndarray:
-        inside = np.clip(u, -weight, weight)
-        return np.subtract(u, inside, out=inside)
-
-    def scaled(
-        self, weight: np.ndarray, parameter: np.ndarray, size: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        return weight * size, parameter
 
     def epigraph(
         self, matrix: Any, offset: np.ndarray, parameter: np.ndarray, top: Any
