@@ -2,8 +2,7 @@
 
 All have k clients and products as if every client's were of one height R and width m: what a client
 has less is zeros. Of diagonal ones products are elementwise. Those with few nonzeros stand in one
-block-diagonal matrix. Dense ones are stacked, or taken where they are, one by one, where a copy
-would outweigh a call.
+block-diagonal matrix; the others are stacked.
 """
 
 from __future__ import annotations
@@ -97,59 +96,6 @@ class Dense:
         chosen[at], roots[at] = rows, np.sqrt(diagonal[clients, rows])
         own = np.arange(len(self.full))[index]
         return gram(self.full[own[:, None], chosen] * roots[:, :, None])
-
-
-class Listed:
-    """Large matrices where they are: the data of the clients is not copied."""
-
-    def __init__(self, matrices: list[np.ndarray], shape: tuple[int, int]) -> None:
-        self._matrices, self._shape = matrices, shape
-
-    @property
-    def bytes(self) -> int:
-        return 8 * self._shape[0] * self._shape[1]
-
-    @property
-    def full(self) -> np.ndarray:
-        """All of them with their zeros, (k, R, m)."""
-        found = np.zeros((len(self._matrices), *self._shape))
-        for own, out in zip(self._matrices, found, strict=True):
-            out[: own.shape[0], : own.shape[1]] = own
-        return found
-
-    def take(self, index: Index) -> Listed:
-        if isinstance(index, slice):
-            return Listed(self._matrices[index], self._shape)
-        return Listed([self._matrices[i] for i in index.tolist()], self._shape)
-
-    def times(self, x: np.ndarray) -> np.ndarray:
-        found = np.zeros((len(x), self._shape[0]))
-        for own, point, out in zip(self._matrices, x, found, strict=True):
-            if own.shape == self._shape:
-                np.dot(own, point, out=out)
-            else:
-                np.dot(own, point[: own.shape[1]], out=out[: own.shape[0]])
-        return found
-
-    def squared_times(self, x: np.ndarray) -> np.ndarray:
-        return Listed([own * own for own in self._matrices], self._shape).times(x)
-
-    def back(self, rows: np.ndarray) -> np.ndarray:
-        found = np.zeros((len(rows), self._shape[1]))
-        for own, row, out in zip(self._matrices, rows, found, strict=True):
-            if own.shape == self._shape:
-                np.dot(row, own, out=out)
-            else:
-                np.dot(row[: own.shape[0]], own, out=out[: own.shape[1]])
-        return found
-
-    def gram(self, diagonal: np.ndarray, index: Index = EVERY) -> np.ndarray:
-        found = np.zeros((len(diagonal), self._shape[1], self._shape[1]))
-        chosen = self.take(index)._matrices
-        for own, weight, out in zip(chosen, np.sqrt(diagonal), found, strict=True):
-            scaled = own * weight[: own.shape[0], None]
-            out[: own.shape[1], : own.shape[1]] = scaled.T @ scaled
-        return found
 
 
 class Diagonal:
@@ -261,7 +207,7 @@ class Sparse:
         return found
 
 
-Matrices = Dense | Diagonal | Listed | Sparse
+Matrices = Dense | Diagonal | Sparse
 
 
 def is_sparse(matrices: Sequence[Any]) -> bool:
@@ -273,12 +219,8 @@ def is_sparse(matrices: Sequence[Any]) -> bool:
     return bool(sum(counts) < SPARSE * entries)
 
 
-def together(matrices: Sequence[Any], shape: tuple[int, int], *, stays: bool = False) -> Matrices:
-    """Dense or sparse matrices of at most one shape, in the way that is faster for them.
-
-    Where ``stays`` large dense ones are left where they are: for selections of clients that are
-    never the same twice, which would be copied.
-    """
+def together(matrices: Sequence[Any], shape: tuple[int, int]) -> Matrices:
+    """Dense or sparse matrices of at most one shape, in the way that is faster for them."""
     if shape[0] == shape[1] and all(one.shape == shape for one in matrices):
         diagonal = Diagonal.of(matrices)
         if diagonal is not None:
@@ -290,8 +232,6 @@ def together(matrices: Sequence[Any], shape: tuple[int, int], *, stays: bool = F
             one.resize(shape)
         return Sparse(block_diagonal([sparse[id(one)] for one in matrices]), shape)
     dense = [np.asarray(a.toarray() if sp.issparse(a) else a, dtype=float) for a in matrices]
-    if stays and 8 * shape[0] * shape[1] >= SIZEABLE:
-        return Listed(dense, shape)
     if all(one.shape == shape for one in dense):
         return Dense(np.array(dense))
     full = np.zeros((len(dense), *shape))

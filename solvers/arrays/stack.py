@@ -47,12 +47,12 @@ class Stack(NamedTuple):
     width: int
 
     @classmethod
-    def of(cls, terms: Sequence[Term], size: int, *, stays: bool = False) -> Stack:
+    def of(cls, terms: Sequence[Term], size: int) -> Stack:
         """The terms of several clients, of which the largest has ``size`` variables."""
         kind = terms[0].kind
         count, width = max(t.weight.size for t in terms), max(t.width for t in terms)
         matrices = [_spread(term, width) if term.width < width else term.matrix for term in terms]
-        matrix = together(matrices, (count * width, size), stays=stays)
+        matrix = together(matrices, (count * width, size))
         weight, offset, parameter = _numbers(terms, count, width)
         return cls(kind, weight, matrix, offset, parameter, width)
 

@@ -29,17 +29,12 @@ class Terms:
         The terms of every client.
     size : int
         Variables, m; of clients that have fewer the last are not looked at.
-    stays : bool
-        Whether large matrices are left where they are, see
-        :func:`dald_model.solvers.arrays.matrices.together`.
     """
 
-    def __init__(
-        self, clients: Sequence[Sequence[Term]], size: int, *, stays: bool = False
-    ) -> None:
+    def __init__(self, clients: Sequence[Sequence[Term]], size: int) -> None:
         self._given = clients
         places = zip(*clients, strict=True)
-        self._set(len(clients), size, [Stack.of(terms, size, stays=stays) for terms in places])
+        self._set(len(clients), size, [Stack.of(terms, size) for terms in places])
 
     def _set(self, count: int, size: int, stacks: list[Stack]) -> None:
         self.count, self.size = count, size
