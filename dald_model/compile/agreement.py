@@ -36,8 +36,12 @@ def agrees(form: Form, client: Client, points: int = SPOTS, seed: int = 0) -> bo
         for at in range(points):
             parts = []
             for v in client.variables:
-                value = SIZES[at % len(SIZES)] * generator.normal(size=v.shape)
+                size = SIZES[at % len(SIZES)]
+                value = size * generator.normal(size=v.shape)
                 value = v.project(np.abs(value) if at % 3 == 1 else value)
+                if v.attributes["PSD"] or v.attributes["NSD"]:
+                    # Else at the edge of a domain, where eigenvalues are rounding
+                    value = value + (1 if v.attributes["PSD"] else -1) * size * np.eye(len(value))
                 v.save_value(value)
                 parts.append(flat(value.toarray() if sp.issparse(value) else value))
             if not _agrees_at(np.concatenate(parts), form, client, is_whole):

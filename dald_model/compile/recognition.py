@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from dald_model.compile import kinds
-from dald_model.compile.components import Component, Recognised, Row
+from dald_model.compile.components import Component, Recognised, Row, combined
 from dald_model.compile.kinds.kind import Kind
 from dald_model.compile.kinds.piecewise import dead_zone
 
@@ -104,10 +104,12 @@ def recognise(problem: Canonical) -> Structure:
         else:
             complete = False
             valued &= not problem.q[columns].any() and not problem.P[:, columns].count_nonzero()
+    definite = [f.arguments for f in found if f.kind.is_joint and f.kind.is_positive]
     plain = [
         cone
         for cone, columns, own in zip(problem.cones, touched, cones, strict=True)
         if not columns and not _holds(cone[0], own)
+        if cone[0] != "psd" or not _are_definite(own, definite, problem.cones, cones)
     ]
     plain = sorted([*plain, *(problem.cones[k] for k in linear)], key=lambda cone: cone[1])
     zero = [at for kind, at, _ in plain if kind == "zero"]
@@ -135,6 +137,28 @@ def _holds(kind: str, rows: list[Row]) -> bool:
     if others or row:
         return False
     return constant == 0.0 if kind == "zero" else kind == "nonneg" and constant >= 0.0
+
+
+def _are_definite(
+    rows: list[Row],
+    matrices: list[list[Row]],
+    kinds_of: list[tuple[str, int, int]],
+    stated: list[list[Row]],
+) -> bool:
+    """Whether a matrix is one of those that are in a domain of definite ones, by its equalities."""
+    same: dict[int, int] = {}
+    for (kind, _, _), (row, *_) in zip(kinds_of, stated, strict=True):
+        if kind == "zero" and not row[1] and sorted(row[0].values()) == [-1.0, 1.0]:
+            first, second = sorted(row[0])
+            same[second] = same.get(first, first)
+    own, *others = (
+        [
+            combined(*((1.0, ({same.get(c, c): a}, 0.0)) for c, a in row.items()), (1.0, ({}, b)))
+            for row, b in matrix
+        ]
+        for matrix in (rows, *matrices)
+    )
+    return own in others
 
 
 def _rows(problem: Canonical) -> list[Row]:

@@ -240,8 +240,12 @@ class StructureVisitor:
 
     def attributes(self, variable: cp.Variable) -> Node:
         """The node that says what a variable's attributes say."""
-        given, shape, at = given_attributes(variable), variable.shape, self._add_piece(variable)
-        key = shape, frozen([*given.items()])
+        given, shape = given_attributes(variable), variable.shape
+        pairs = enumerate(zip(self.pieces, self.groups, strict=True))
+        known = (at for at, (one, group) in pairs if one is variable and group == APART)
+        at = next(known, None) if "PSD" in given or "NSD" in given else None
+        at = self._add_piece(variable) if at is None else at
+        key = shape, frozen([*given.items()]), at
         return Node(key, lambda pieces, _: cp.Variable(shape, **given) == pieces[at])
 
     def _product(self, given: Any, source: Source, nonlinear: Any, *, is_summand: bool) -> Node:

@@ -121,7 +121,7 @@ class Stack(NamedTuple):
         Who is inside of a domain by rounding is outside: a row at its edge would keep points there.
         """
         values, slopes, bends = self.kind.evaluate(u, self.parameter)
-        if self.kind.is_positive and self.offset is not None:
+        if self.kind.is_positive and not self.kind.is_joint and self.offset is not None:
             values = np.where(u > ROUNDED * np.abs(self.offset), values, np.inf)
         return values, slopes, bends
 
@@ -142,12 +142,12 @@ def _numbers(
     """Weights, offsets and parameters of so many functions a client, of so many arguments."""
     kind = terms[0].kind
     # Functions of no client are in the domain; arguments of no function are inert
-    offset = np.full((len(terms), count, width), 1.0 if kind.is_positive else 0.0)
+    offset = np.tile(kind.idle(width), (len(terms), count, 1))
     weight, parameter = np.zeros((2, len(terms), count))
     for i, term in enumerate(terms):
         own = term.weight.size
         weight[i, :own], parameter[i, :own] = term.weight, term.parameter
-        offset[i, :own, term.width :] = kind.inert
+        offset[i, :own, term.width :] = kind.inert(term.width, width)
         offset[i, :own, : term.width] = term.offset.reshape(own, term.width)
     return weight, offset.reshape(len(terms), -1) if offset.any() else None, parameter
 

@@ -160,19 +160,16 @@ class Terms:
         r"""A point of the domain for every client, (k, m), NaN where none was found.
 
         Zeros where they will do; else by projecting in turn onto the range of
-        :math:`x \mapsto A x + b` and onto :math:`u \ge 1`. The one has the units of the arguments;
-        the point stands for zero where zero is outside, and clients are asked for their answers
-        from there: ``tests/coordinate/test_units.py`` shows the same rounds in units from 1e-6 to
-        1e6.
+        :math:`x \mapsto A x + b` and onto :math:`u \ge 1`, or :math:`U \succeq I`. The one has the
+        units of the arguments; the point stands for zero where zero is outside, and clients are
+        asked for their answers from there: ``tests/coordinate/test_units.py`` shows the same rounds
+        in units from 1e-6 to 1e6.
         """
         found = np.zeros((self.count, self.size))
         edged = [stack for stack in self._smooth if stack.kind.is_positive]
         for at in range(self.count) if edged else ():
             own = [stack.take(slice(at, at + 1)) for stack in edged]
-            rows = np.concatenate([stack.matrix.full[0] for stack in own])
-            zero = np.zeros((1, self.size))
-            offset = np.concatenate([stack.arguments(zero)[0] for stack in own])
-            found[at] = _inner(rows, offset)
+            found[at] = _inner(own)
         return found
 
     def _sum(self, stacks: list[Stack], which: np.ndarray | None, x: np.ndarray) -> np.ndarray:
@@ -214,13 +211,22 @@ def shared(
     return alike(sizes, counts, widths, is_dense)
 
 
-def _inner(rows: np.ndarray, offset: np.ndarray) -> np.ndarray:
+def _inner(stacks: list[Stack]) -> np.ndarray:
+    """The same of one client, whose stacks with edges these are."""
+    rows = np.concatenate([stack.matrix.full[0] for stack in stacks])
     x, inverse = np.zeros(rows.shape[1]), None
+    offset = np.concatenate([stack.arguments(x[None]).ravel() for stack in stacks])
     for scale in (1.0, 1e-3, 1e-6):
         for _ in range(PROJECTIONS):
-            u = rows @ x + offset
-            if (u > scale / 2).all():
+            u = [stack.arguments(x[None]) for stack in stacks]
+            if all(_is_within(stack, one, scale / 2) for stack, one in zip(stacks, u, strict=True)):
                 return x
             inverse = np.linalg.pinv(rows) if inverse is None else inverse
-            x = inverse @ (np.maximum(u, scale) - offset)
+            inner = [s.kind.inward(one, scale).ravel() for s, one in zip(stacks, u, strict=True)]
+            x = inverse @ (np.concatenate(inner) - offset)
     return np.full(x.size, np.nan)
+
+
+def _is_within(stack: Stack, arguments: np.ndarray, least: float) -> bool:
+    """Whether arguments are positive by more than so much."""
+    return bool((stack.kind.inward(arguments, least) == arguments).all())

@@ -82,6 +82,70 @@ def test_a_new_kind_is_a_class_and_a_line(
 # --- what each kind is ----------------------------------------------------------------------------
 
 
+def test_derivatives_of_a_log_det_are_its_differences(rng: np.random.Generator):
+    kind, step = kinds.named("log det"), 1e-5
+    factor = rng.normal(size=(4, 4))
+    matrix = factor @ factor.T + np.eye(4)
+    row, column = np.array([(i, j) for j in range(4) for i in range(j + 1)]).T
+    u = matrix[row, column] * np.where(row == column, 1.0, np.sqrt(2.0))
+    nothing = np.zeros(())
+    value, slope, bends = kind.evaluate(u, nothing)
+    assert value == pytest.approx(-np.linalg.slogdet(matrix).logabsdet, abs=1e-12)
+    ends = [[kind.evaluate(u + s * e, nothing) for s in (step, -step)] for e in np.eye(u.size)]
+    rises = [(ahead[0] - behind[0]) / (2 * step) for ahead, behind in ends]
+    hessian = np.array([(ahead[1] - behind[1]) / (2 * step) for ahead, behind in ends])
+    np.testing.assert_allclose(slope, rises, atol=1e-8)
+    np.testing.assert_allclose(bends, np.diag(hessian), atol=1e-8)
+    root = kind.root(np.eye(u.size), u, np.ones(()), nothing)
+    np.testing.assert_allclose(root.T @ root, hessian, atol=1e-8)
+    for outside in (u - 30 * np.eye(u.size)[0], np.zeros(u.size), np.full(u.size, np.nan)):
+        assert np.isinf(kind.evaluate(outside, nothing)[0])
+
+
+def likelihood(rows: np.ndarray, precision: Any) -> Any:
+    """What Gaussian rows of mean zero cost."""
+    return cp.trace(rows.T @ rows / len(rows) @ precision) - cp.log_det(precision)
+
+
+@pytest.mark.parametrize("attribute", ["symmetric", "PSD"])
+def test_precisions_of_many_owners_are_the_inverse(rng: np.random.Generator, attribute: str):
+    """Owners of unequal matrices, who share what both have: closed forms all."""
+    mixing = rng.normal(size=(5, 5))
+    parts = [rng.normal(size=(30, 5)) @ mixing for _ in range(3)]
+    is_psd = attribute == "PSD"
+    shared = cp.Variable((5, 5), symmetric=not is_psd, PSD=is_psd)
+    model = dm.Model("precisions")
+    for i, rows in enumerate(parts):
+        model.client(i, likelihood(rows, shared))
+    assert solvers(model) == {"newton"}
+    result = model.solve()
+    assert result.status == "optimal"
+    assert not result.fallbacks
+    assert result.certificate().ok
+    pooled = np.concatenate(parts)
+    wanted = np.linalg.inv(pooled.T @ pooled / len(pooled))
+    np.testing.assert_allclose(np.array(shared.value), wanted, atol=1e-5 * np.abs(wanted).max())
+
+
+def test_matrices_of_unequal_sizes_are_one_batch(rng: np.random.Generator):
+    """A trace in common is all that the owners share: the multiplier moves each closed form."""
+    sizes, model, traces, parts = (2, 4, 3), dm.Model("traces"), [], []
+    for i, size in enumerate(sizes):
+        matrix, rows = cp.Variable((size, size), symmetric=True), rng.normal(size=(9, size))
+        model.client(i, likelihood(rows, matrix))
+        traces.append(cp.trace(matrix))
+        parts.append((matrix, rows.T @ rows / 9))
+    model.couple(sum(traces) <= 6, name="budget")
+    result = model.solve()
+    assert result.status == "optimal"
+    found = [np.array(matrix.value) for matrix, _ in parts]
+    assert sum(map(np.trace, found)) == pytest.approx(6, abs=1e-5)
+    slopes = [np.linalg.inv(one) - rows for one, (_, rows) in zip(found, parts, strict=True)]
+    price = slopes[0][0, 0]
+    for slope in slopes:
+        np.testing.assert_allclose(slope, price * np.eye(len(slope)), atol=1e-4 * price)
+
+
 # --- clients of unequal sizes ---------------------------------------------------------------------
 
 

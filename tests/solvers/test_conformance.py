@@ -44,6 +44,14 @@ def logistic(rng: np.random.Generator, x: cp.Variable) -> Any:
     return cp.sum(cp.logistic(rng.normal(size=(15, SIZE)) @ x)) + cp.sum_squares(x) / 10
 
 
+def precision(rng: np.random.Generator, x: cp.Variable) -> Any:
+    """The likelihood of a covariance of three variables."""
+    upper = [np.eye(3)[i][:, None] * np.eye(3)[j] for i in range(3) for j in range(i + 1)]
+    matrix = sum(x[k] * (one + one.T) / 2 for k, one in enumerate(upper))
+    rows = rng.normal(size=(7, 3))
+    return cp.trace(rows.T @ rows @ matrix) - 2 * cp.log_det(matrix + 0.3 * np.eye(3))
+
+
 PROBLEMS: dict[str, Problem] = {
     "least squares": lambda r, x: (fit(r, x), []),
     "few rows": lambda r, x: (fit(r, x, 2), []),
@@ -83,6 +91,9 @@ PROBLEMS: dict[str, Problem] = {
     "poisson": lambda r, x: (cp.sum(cp.exp(r.normal(size=(9, SIZE)) @ x)) - cp.sum(x), []),
     "entropy": lambda r, x: (-cp.sum(cp.entr(x)) + r.normal(size=SIZE) @ x, [cp.sum(x) == 1]),
     "logarithm": lambda r, x: (-cp.sum(cp.log(x)) + r.uniform(1, 3, SIZE) @ x, []),
+    "log det": lambda r, x: (precision(r, x), []),
+    "log det and l1": lambda r, x: (precision(r, x) + cp.norm1(x), []),
+    "log det in a box": lambda r, x: (precision(r, x), [x >= -0.1, x <= 0.2]),
     "quantiles of variables": lambda r, x: (
         fit(r, x) + cp.sum(cp.maximum(3 * (x - 0.1), 0.1 - x)) + cp.norm1(x + 0.2),
         [x[0] == 0.3],
@@ -137,6 +148,7 @@ PAIRS = [
     for problem in PROBLEMS
     for solver in CHOSEN
     if not refusal(NAMED[solver], client(problem))
+    and not ("log det" in problem and solver in ("conic", "reference"))  # see the next test
 ]
 
 
@@ -155,6 +167,21 @@ def test_answers_are_optimal(solver: str, problem: str) -> None:
             assert found.objectives[0] == pytest.approx(value, rel=1e-9, abs=1e-9)
         rough = NAMED[solver].open([sub]).minimise(turn, ROUGH).points
         assert np.abs(rough - found.points).max() <= ROUGH
+
+
+@pytest.mark.parametrize("problem", [one for one in PROBLEMS if "log det" in one])
+def test_points_by_definite_cones_are_no_better(problem: str) -> None:
+    """Clarabel's are off by up to 1e-4 there, as its gap is the square of that."""
+    sub = client(problem)
+    form = sub.form
+    assert form is not None
+    sessions = [NAMED[name].open([sub]) for name in ("newton", "reference")]
+    for turn in turns(sub):
+        own, cvxpys = (one.minimise(turn, ACCURACY).points for one in sessions)
+        np.testing.assert_allclose(own, cvxpys, rtol=0, atol=1e-4)
+        K, c = augmented(sub, turn)
+        one, other = (form.objective(x) + x @ K @ x / 2 + c @ x for x in (own, cvxpys))
+        assert one <= other + 1e-10 * abs(other) or form.violation(cvxpys) > 0
 
 
 BATCHES = [pair for pair in PAIRS if NAMED[pair[0]].batches]

@@ -246,6 +246,18 @@ def test_prox_keeps_shapes_and_values_and_thresholds_singular_values(rng: np.ran
     assert prox(0 * cp.trace(S), B) == pytest.approx(wanted, abs=1e-6)
 
 
+@pytest.mark.parametrize("alpha", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("attribute", ["symmetric", "PSD"])
+def test_a_log_det_moves_eigenvalues(rng: np.random.Generator, attribute: str, alpha: float):
+    r"""The closed form :math:`\lambda + \sqrt{\lambda^2 + 4 \alpha}` over 2 of each eigenvalue."""
+    is_psd = attribute == "PSD"
+    U, B = cp.Variable((5, 5), symmetric=not is_psd, PSD=is_psd), 3 * rng.normal(size=(5, 5))
+    values, vectors = np.linalg.eigh((B + B.T) / 2)
+    moved = (values + np.sqrt(values**2 + 4 * alpha)) / 2
+    found = prox(-cp.log_det(U), B, alpha)
+    np.testing.assert_allclose(found, (vectors * moved) @ vectors.T, rtol=0, atol=1e-9 * moved[-1])
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [

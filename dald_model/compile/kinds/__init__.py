@@ -15,6 +15,7 @@ from dald_model.compile.kinds.smooth import Logistic, LogSumExp
 from dald_model.compile.kinds.norm import Ball, Norm, SquareBall
 from dald_model.compile.kinds.smooth import Quartic
 from dald_model.compile.kinds.smooth import Reciprocal
+from dald_model.compile.kinds.spectral import LogDet
 
 KINDS: tuple[Kind, ...] = (
     Linear(),
@@ -29,6 +30,7 @@ KINDS: tuple[Kind, ...] = (
     Entropy(),
     Logistic(),
     LogSumExp(),
+    LogDet(),
     Norm(),
     Ball(),
     SquareBall(),

@@ -46,14 +46,12 @@ class Kind:
     is_joint : bool
         Whether it takes several arguments.
     is_positive : bool
-        Whether it is finite for positive arguments only.
+        Whether it is finite for positive arguments, or definite matrices, only.
     is_of_entries : bool
         Whether Newton's steps get stuck at the edge of the domain where an argument is the sum of
         several variables.
     most_curved : float
         The largest eigenvalue that its second derivative has anywhere; infinite where it has none.
-    inert : float
-        What an argument is that changes nothing, beside others of a joint function.
     """
 
     name = ""
@@ -64,7 +62,6 @@ class Kind:
     is_positive = False
     is_of_entries = False
     most_curved = math.inf
-    inert = 0.0
 
     def read(self, component: Component) -> Recognised | None:
         """What the component stands for if it is of this kind."""
@@ -123,6 +120,18 @@ class Kind:
     def grouped(self, u: np.ndarray, width: int) -> np.ndarray:
         """Arguments one after the other in the last axis as the methods take them."""
         return u.reshape(*u.shape[:-1], -1, width) if self.is_joint else u
+
+    def idle(self, width: int) -> np.ndarray:
+        """Arguments of a function of no weight, in its domain."""
+        return np.full(width, float(self.is_positive))
+
+    def inert(self, own: int, width: int) -> np.ndarray | float:
+        """Arguments that change nothing, beside the first ``own`` of a joint function."""
+        return 0.0
+
+    def inward(self, u: np.ndarray, least: float) -> np.ndarray:
+        """The nearest arguments that are positive by so much, of a kind that asks for it."""
+        return np.maximum(u, least)
 
     def __repr__(self) -> str:
         return self.name

@@ -130,13 +130,15 @@ class LogSumExp(Kind):
     name = "logsumexp"
     most_curved = 0.5
     is_joint = True
-    inert = -np.inf
 
     def read(self, component: Component) -> Recognised | None:
         if component.log_sum_exp is None:
             return None
         top, arguments = component.log_sum_exp
         return Recognised(self, arguments, None, top, 1.0)
+
+    def inert(self, own: int, width: int) -> float:
+        return -np.inf
 
     def evaluate(self, u: np.ndarray, parameter: np.ndarray) -> Evaluated:
         top = u.max(axis=-1, keepdims=True)
