@@ -30,6 +30,8 @@ from dald_model.values import flat
 NARROWER = (10.0, 100.0)
 """How many times as narrow boxes are where a cone solver contradicts the point in the centre: of
 powers 3/2 over ten times the answer the first is contradicted as well."""
+STIFFER = (1e9, 1e6, 1e3, 1.0)
+"""How many times as stiff as in the end ridges are on the way there."""
 SHARP = 1e-9
 """Share of the box to which a client is minimised for a cut."""
 UNSEEN = 1e-9
@@ -156,7 +158,8 @@ class ConeClient:
         """
         nowhere, found = np.zeros(near.size), -np.inf
         for times in NARROWER:
-            found = value - self._sought(price, near, reach / times, enough)
+            own = minimised([self], [price], [reach / times], enough)[0]
+            found = value - self._sought(price, near, reach / times, enough, own)
             self._cuts = [c for c in self._cuts if c.least(price, near, nowhere) <= value + enough]
             if found >= -enough:
                 return times * found
@@ -168,13 +171,13 @@ class ConeClient:
         near: np.ndarray,
         reach: np.ndarray,
         enough: float,
-        own: Cut | None = None,
+        own: Cut | None,
     ) -> float:
         """By a solver: around the point that all bounds are counted from, to serve the others."""
         if self.here is None:
             found = self._by_cvxpy(self._at + near, reach, price)
             return found.value - float(price @ self._at) if found.is_optimal else -np.inf
-        own, known = own or minimised([self], [price], [reach], enough)[0], -np.inf
+        known = -np.inf
         if own is not None:
             self._cuts.append(own)
             known = own.least(price, near, reach)
@@ -256,23 +259,37 @@ def minimised(
     """The cut of each client at its minimiser with prices, by the method of its rounds.
 
     Those of one shape are one batch. A ridge that costs no more than half of ``enough`` in the box
-    makes that one point. None of those that the method is not for, and of those it fails.
+    makes that one point, but may be so weak that the method does not find it. So it is come to by
+    proximal points: from the client's own point, with ridges so stiff at first that the step from
+    the last point is easy, and until the ridge's force costs no more than that.
+    None of those that the method is not for, and of those it fails.
     """
     found: list[Cut | None] = [None] * len(clients)
     for which in _alike(clients):
         forms = [form for at in which if (form := clients[at].here) is not None]
-        price, reach, own = (
+        price, reach, centre = (
             np.stack([told[at] for at in which])
             for told in (prices, reaches, [client.own for client in clients])
         )
-        ridges = enough / (2 * reach.shape[1] * reach**2)
-        step = _step(SemismoothNewton(forms), forms, price - ridges * own, SHARP * reach, ridges)
-        told = step.multipliers
-        each = np.split(told.values, np.cumsum(told.lengths)[:-1])
-        for at, form, z, point, failed in zip(
-            which, forms, each, step.points, step.failed, strict=True
-        ):
-            found[at] = None if failed else known_cut(form, z, point)
+        method, weakest = SemismoothNewton(forms), enough / (2 * reach.shape[1] * reach**2)
+        left = np.arange(len(which))
+        for times in STIFFER:
+            ridges = times * weakest[left]
+            own = [forms[at] for at in left.tolist()]
+            linear = price[left] - ridges * centre[left]
+            step = _step(method, left, own, linear, SHARP * reach[left], ridges)
+            told = step.multipliers
+            each = np.split(told.values, np.cumsum(told.lengths)[:-1])
+            lost = np.vecdot(ridges * np.abs(step.points - centre[left]), reach[left])
+            for at, z, point, failed in zip(
+                left.tolist(), each, step.points, step.failed, strict=True
+            ):
+                if not failed:
+                    found[which[at]] = known_cut(forms[at], z, point)
+                    centre[at] = point
+            left = left[~(lost <= enough / 2)]
+            if not left.size:
+                break
     return found
 
 
@@ -298,7 +315,8 @@ def fallen(
             forms.append(form.with_others(inequalities=rows))
         reach = np.stack([reaches[at] for at in which])
         method = SemismoothNewton if forms[0].terms else ActiveSet
-        step = _step(method(forms), forms, 0.0 * reach, SHARP * reach, 0.0 * reach)
+        everybody = np.arange(len(forms))
+        step = _step(method(forms), everybody, forms, 0.0 * reach, SHARP * reach, 0.0 * reach)
         parts = zip(which, forms, step.points, step.equality, step.inequality, strict=True)
         for at, form, point, equality, inequality in parts:
             if np.isfinite(point).all():
@@ -323,14 +341,14 @@ def _alike(clients: Sequence[ConeClient]) -> Iterable[list[int]]:
 
 def _step(
     method: StepMethod,
+    which: np.ndarray,
     forms: Sequence[Form],
     prices: np.ndarray,
     errors: np.ndarray,
     ridges: np.ndarray,
 ) -> Step:
     """The minimisers with prices and ridges."""
-    everybody = np.arange(len(forms))
     hessians = np.stack([form.quadratic.full for form in forms])
     linear = np.stack([form.quadratic.linear for form in forms])
-    method.factor(everybody, hessians + ridges[:, :, None] * np.eye(ridges.shape[1]))
-    return method.solve(everybody, linear + prices, errors)
+    method.factor(which, hessians + ridges[:, :, None] * np.eye(ridges.shape[1]))
+    return method.solve(which, linear + prices, errors)
