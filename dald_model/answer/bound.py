@@ -161,7 +161,7 @@ class Bounds:
             told = [given[name][0] for name in wanted], [given[name][3] for name in wanted]
             cuts = dict(zip(wanted, minimised(clients, *told, share), strict=True))
             for name in asked:
-                found[name] = cones[name].bracket(*given[name], own=cuts.get(name))
+                found[name] = cones[name].bracket(*given[name], own=cuts.get(name, ()))
                 known += found[name]
         return found
 

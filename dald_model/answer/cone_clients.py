@@ -14,7 +14,7 @@ from functools import cached_property
 import cvxpy as cp
 import numpy as np
 
-from dald_model.answer.holding import held_cut, known_cut
+from dald_model.answer.known_cut import known_cut
 from dald_model.answer.rescaling import Solved, minimise
 from dald_model.compile.form import ConeProgram, Form, Rows
 from dald_model.compile.measures import Measure
@@ -119,7 +119,7 @@ class ConeClient:
         enough: float,
         *,
         asks: bool = True,
-        own: Cut | None = None,
+        own: Sequence[Cut] = (),
     ) -> float:
         """How much lower objective and prices can be within reach of a point than at it, at most.
 
@@ -132,19 +132,12 @@ class ConeClient:
             value = self.here.objective(near) if near.any() else self._level
         value += float(price @ near)
         best = max((cut.least(price, near, reach) for cut in self._cuts), default=-np.inf)
-        cut, form = None, self.here
-        if not value - best <= enough and form is not None:
-            cut = held_cut(form, price, self.own, reach)
-            if cut is not None:
-                self._cuts.append(cut)
-                best = max(best, cut.least(price, near, reach))
         self.is_blurred = False
         if not asks:
             return value - best
         if not value - best <= enough:
-            self.is_blurred = cut is None or (form is not None and bool(form.smooth))
             best = max(best, self._sought(price, near, reach, enough, own))
-        if form is not None and value - best < -enough:
+        if self.here is not None and value - best < -enough:
             return self._narrower(price, near, value, reach, enough)
         return value - best if np.isfinite(best) else np.inf
 
@@ -171,18 +164,17 @@ class ConeClient:
         near: np.ndarray,
         reach: np.ndarray,
         enough: float,
-        own: Cut | None,
+        own: Sequence[Cut],
     ) -> float:
         """By a solver: around the point that all bounds are counted from, to serve the others."""
+        self.is_blurred = self.here is None or not own or bool(self.here.smooth)
         if self.here is None:
             found = self._by_cvxpy(self._at + near, reach, price)
             return found.value - float(price @ self._at) if found.is_optimal else -np.inf
-        known = -np.inf
-        if own is not None:
-            self._cuts.append(own)
-            known = own.least(price, near, reach)
-            if self.here.objective(near) + float(price @ near) - known <= enough:
-                return known
+        self._cuts += own
+        known = max((cut.least(price, near, reach) for cut in own), default=-np.inf)
+        if self.here.objective(near) + float(price @ near) - known <= enough:
+            return known
         nowhere, wide = np.zeros(near.size), reach + np.abs(near)
         if self._is_split and self.here.smooth:
             cut = least_within(self.here, price, nowhere, wide, enough).cut
@@ -255,16 +247,17 @@ def minimised(
     prices: Sequence[np.ndarray],
     reaches: Sequence[np.ndarray],
     enough: float,
-) -> list[Cut | None]:
-    """The cut of each client at its minimiser with prices, by the method of its rounds.
+) -> list[list[Cut]]:
+    """Cuts of each client, the last at its minimiser with prices, by the method of its rounds.
 
     Those of one shape are one batch. A ridge that costs no more than half of ``enough`` in the box
     makes that one point, but may be so weak that the method does not find it. So it is come to by
     proximal points: from the client's own point, with ridges so stiff at first that the step from
-    the last point is easy, and until the ridge's force costs no more than that.
-    None of those that the method is not for, and of those it fails.
+    the last point is easy, and until the ridge's force costs no more than that. The first cut says
+    to first order by how much prices are wrong: its slope is what they lack of a subgradient there.
+    None of those that the method is not for, and where it fails.
     """
-    found: list[Cut | None] = [None] * len(clients)
+    found: list[list[Cut]] = [[] for _ in clients]
     for which in _alike(clients):
         forms = [form for at in which if (form := clients[at].here) is not None]
         price, reach, centre = (
@@ -284,8 +277,9 @@ def minimised(
             for at, z, point, failed in zip(
                 left.tolist(), each, step.points, step.failed, strict=True
             ):
-                if not failed:
-                    found[which[at]] = known_cut(forms[at], z, point)
+                cut = None if failed else known_cut(forms[at], z, point)
+                if cut is not None:
+                    found[which[at]].append(cut)
                     centre[at] = point
             left = left[~(lost <= enough / 2)]
             if not left.size:

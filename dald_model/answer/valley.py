@@ -24,7 +24,6 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, qr
 
 from dald_model.answer.alike import Alike
 from dald_model.answer.bound import Parts
-from dald_model.answer.holding import ACTIVE
 from dald_model.answer.smooth_clients import ROUNDED, SmoothClients
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import Form, Term
@@ -35,6 +34,9 @@ DAMPED = 1e-10
 1e-10 find half of what there is to gain and more; with 1e-12 the way is of rounding in two."""
 KEPT = 1e-12
 """How far what is kept may move for rounding, as a share of how far its summands do."""
+ACTIVE = 1e-6
+"""Share of how far it moves in the box by which a row, ball or kink may be away from a point that
+it holds: what solvers leave."""
 SAME = 1e-9
 """What of a row, in units where its length is one, may be left of it by those before."""
 MOST = 1_000
