@@ -12,7 +12,7 @@ import pytest
 
 import dald_model as dm
 from dald_model.coordinate.acceleration.evaluation import Evaluation, Proposal
-from dald_model.coordinate.acceleration.safeguard import PROGRESS
+from dald_model.coordinate.acceleration.safeguard import PROGRESS, Safeguard
 from dald_model.coordinate.status import ClientFailedError, Termination
 from dald_model.coordinate.sweeper import SerialSweeper
 from tests.zoo import GRAPHS, PROBLEMS
@@ -204,3 +204,38 @@ def test_explain_says_what_is_seen_and_sent() -> None:
     assert "acceleration: none, as clients take local steps" in " ".join(steps.split())
     jacobi = str(compiled.explain(sequence=dm.Sequence.jacobi()))
     assert "acceleration: none, as" in jacobi
+
+
+def test_penalties_are_judged_by_the_prices_of_the_point_that_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where an excursion is farther off.
+
+    Prices are mu and 2 rho^2 times what the other end's value moved by: at the tail
+    lambda = mu_before + 2 rho^2 (own - received) and mu = mu_before + 2 rho^2 (own - other).
+    """
+    seen: list[Evaluation] = []
+    told: list[tuple[np.ndarray, np.ndarray]] = []
+
+    class Watching(Wrecker):
+        def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
+            seen.append(evaluation)
+
+    original = Safeguard.nearest
+
+    def nearest(self: Safeguard, state: Any) -> Any:
+        found = original(self, state)
+        if found is not state:
+            weight = 2 * found.rho**2
+            tail = found.mu + weight * (found.sides[1] - found.received[0])
+            head = found.mu - weight * (found.sides[0] - found.received[1])
+            told.append((found.sides, np.array([tail, head])))
+        return found
+
+    monkeypatch.setattr(Safeguard, "nearest", nearest)
+    built = PROBLEMS["lasso"]().on(GRAPHS["ring"]())
+    assert built.model.solve(acceleration=Watching(100.0), max_rounds=3000).status == "optimal"
+    assert told
+    for sides, prices in told:
+        kept = [e for e in seen if np.array_equal(e.sides, sides)]
+        assert any(np.allclose(e.estimates, prices, rtol=1e-12, atol=1e-12) for e in kept)
