@@ -25,8 +25,6 @@ from dald_model.eigen import eigh
 
 DENSE = 600
 """Up to this many free directions the system is a dense one."""
-MANY = 10000
-"""Coordinates from which on stars are eliminated in an order of their own."""
 RIDGE = 1e-10
 """Share of the diagonal that is taken from rows that may depend on each other."""
 
@@ -231,7 +229,9 @@ class Master:
             return ((vectors[:, seen] / values[seen]) @ vectors[:, seen].T).dot
         weighted = sp.csr_array(sp.diags_array(weight) @ signed)
         matrix = sp.csc_array(signed.T @ weighted + RIDGE * sp.eye_array(self.coordinates.size))
-        return _inverse(matrix)
+        # Its own order takes the leaves of a large star first, and stays linear in how many
+        symmetric: Any = {"diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
+        return splu(matrix, permc_spec="COLAMD", **symmetric).solve
 
     def nearest(self, slopes: np.ndarray, prices: np.ndarray) -> np.ndarray:
         r"""The prices with :math:`E \mu = -\phi` of least :math:`\sum (\mu - \mu_0)^2 / w`."""
@@ -240,29 +240,6 @@ class Master:
             missing = -slopes - self._transposed @ found
             found = found + self.coordinates.weight * (signed @ self._prices(missing))
         return found
-
-
-def _inverse(matrix: sp.csc_array) -> Callable[[np.ndarray], np.ndarray]:
-    """Solutions with a symmetric and positive definite matrix.
-
-    Of large stars the leaves are eliminated first: SuperLU's own order takes time that grows with
-    the square of how many a server has.
-    """
-    options: dict[str, Any] = {"diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
-    counts = np.diff(matrix.indptr)
-    size = counts.size
-    links = (matrix.nnz - size) // 2
-    if size < MANY or np.count_nonzero(counts == 2) != links:
-        return splu(matrix, permc_spec="MMD_AT_PLUS_A", **options).solve
-    order = np.argsort(counts, kind="stable")
-    factors = splu(sp.csc_array(matrix[order][:, order]), permc_spec="NATURAL", **options)
-
-    def solve(rhs: np.ndarray) -> np.ndarray:
-        found = np.empty(size)
-        found[order] = factors.solve(rhs[order])
-        return found
-
-    return solve
 
 
 def _minimiser(
