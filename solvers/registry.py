@@ -18,6 +18,7 @@ from dald_model.solvers.exact.average import Average
 from dald_model.solvers.exact.cholesky import Factor
 from dald_model.solvers.exact.conic import Conic
 from dald_model.solvers.exact.direct import Direct, Newton
+from dald_model.solvers.exact.levels import Levels
 from dald_model.solvers.exact.low_rank import LowRank
 from dald_model.solvers.exact.nonlinear import Nonlinear
 from dald_model.solvers.exact.reference import Reference
@@ -92,6 +93,7 @@ ORDER: tuple[Solver, ...] = (
     Direct("active_set", ActiveSet),
     Direct("semismooth", SemismoothNewton),
     Newton(),
+    Levels(),
     Conic(),
     Reference(),
 )
@@ -170,6 +172,8 @@ class Choice:
         """
         form = sub.form
         if form is None or form.size >= WIDE or self._by_client or sub.client.is_server:
+            return self._chain(sub)
+        if not form.complete:  # what its constraints are is no part of its shape
             return self._chain(sub)
         if self._all not in (None, *ORDER) or any(t.kind.is_of_entries for t in form.terms):
             return self._chain(sub)

@@ -124,6 +124,89 @@ def recognise(problem: Canonical) -> Structure:
     return Structure(blocks, *rows, np.array(extra, int), complete, valued)
 
 
+class Level(NamedTuple):
+    r"""Known functions in a constraint, :math:`\sum_t w_t \varphi_t(M y + o) \le l^\top y + d`.
+
+    Attributes
+    ----------
+    row : int
+        The program's row that bounds them, whose multiplier is that of the constraint.
+    bound : Row
+        The right-hand side.
+    problem, structure : Canonical, Structure
+        The functions, as if their sum were the objective.
+    """
+
+    row: int
+    bound: Row
+    problem: Canonical
+    structure: Structure
+
+
+TRIED = 2
+"""Rows of a component that may bound it: the one with variables, or the one with most columns."""
+
+
+def with_levels(problem: Canonical) -> tuple[Canonical, Structure, list[Level]] | None:
+    """A program as what :func:`recognise` knows and levels; None where it is more than these."""
+    stated = _rows(problem)
+    cones = [[stated[r] for r in range(at, at + size)] for _, at, size in problem.cones]
+    touched = [sorted({c for row, _ in cone for c in row if c >= problem.own}) for cone in cones]
+    found, of_levels, taken = list[Level](), set[int](), set[int]()
+    for columns, members in _components(problem, touched):
+        is_free = not problem.q[columns].any() and not problem.P[:, columns].count_nonzero()
+        if not is_free or _is_linear(problem, columns, members):
+            continue
+        bounds = [k for k in members if problem.cones[k][0] == "nonneg"]
+        bounds.sort(key=lambda k: (min(cones[k][0][0]) >= problem.own, -len(touched[k])))
+        tried = (_level(problem, columns, members, k, cones[k][0]) for k in bounds[:TRIED])
+        level = next((one for one in tried if one is not None), None)
+        if level is None:
+            return None
+        found.append(level)
+        of_levels.update(members)
+        taken.update(columns)
+    rest = [k for k in range(len(cones)) if k not in of_levels]
+    left = [c for c in range(problem.own, problem.q.size) if c not in taken]
+    part = _part(problem, left, rest, problem.q)
+    structure = recognise(part)
+    return (part, structure, found) if structure.complete else None
+
+
+def _level(
+    problem: Canonical, columns: list[int], members: list[int], bound: int, row: Row
+) -> Level | None:
+    """A component as functions that one of its rows bounds; None if they are not known."""
+    cost = np.zeros(problem.q.size)
+    for column in columns:
+        cost[column] = -row[0].get(column, 0.0)
+    part = _part(problem, columns, [k for k in members if k != bound], cost)
+    structure = recognise(part)
+    if not structure.complete or structure.zero.size or structure.nonneg.size:
+        return None
+    own = {column: a for column, a in row[0].items() if column < problem.own}
+    return Level(problem.cones[bound][1], (own, row[1]), part, structure)
+
+
+def _part(
+    problem: Canonical, columns: list[int], members: list[int], cost: np.ndarray
+) -> Canonical:
+    """Some cones of a program and the columns that only they hold, with these costs."""
+    kept = [*range(problem.own), *columns]
+    chosen = [problem.cones[k] for k in members]
+    sizes = [size for _, _, size in chosen]
+    starts = np.cumsum([0, *sizes]).tolist()
+    rows = [r for _, at, size in chosen for r in range(at, at + size)]
+    return problem._replace(
+        P=sp.csc_array(problem.P[:, kept][kept]),
+        q=cost[kept],
+        A=sp.csr_array(problem.A[rows][:, kept]),
+        b=problem.b[rows],
+        cones=[(one[0], at, one[2]) for one, at in zip(chosen, starts, strict=False)],
+        rows=problem.rows[rows],
+    )
+
+
 def _is_linear(problem: Canonical, columns: list[int], members: list[int]) -> bool:
     """Whether a component is a polyhedron: linear rows, and neither cost nor curvature."""
     if any(problem.cones[k][0] not in ("zero", "nonneg") for k in members):

@@ -105,6 +105,16 @@ def broad() -> tuple[dm.Model, cp.Variable]:
     return model, x[0]
 
 
+def bounded() -> tuple[dm.Model, cp.Variable]:
+    """The same as :func:`curved`, by bounds that each has for itself."""
+    x, y, tops = cp.Variable(name="x"), cp.Variable(name="y"), cp.Variable(2)
+    model = dm.Model("bounded")
+    model.client("a", tops[0], [cp.exp(x) <= tops[0]])
+    model.client("b", tops[1], [4 * cp.exp(-y) <= tops[1]])
+    model.consensus(x == y)
+    return model, x
+
+
 def curved() -> tuple[dm.Model, cp.Variable]:
     """exp(x) + 4 exp(-x) is least at log 2."""
     x, y = cp.Variable(name="x"), cp.Variable(name="y")
@@ -129,6 +139,7 @@ TAKEN: dict[str, tuple[Callable[[], tuple[dm.Model, cp.Variable]], Any]] = {
     "conic": (diamond, MEAN - 1),
     "low_rank": (broad, np.append(MEAN - 1 / 2, np.zeros(298))),
     "newton": (curved, math.log(2)),
+    "levels": (bounded, math.log(2)),
 }
 """Solver -> a model that it takes and is the fastest for, and where the optimum is."""
 

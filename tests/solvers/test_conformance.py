@@ -44,6 +44,10 @@ def logistic(rng: np.random.Generator, x: cp.Variable) -> Any:
     return cp.sum(cp.logistic(rng.normal(size=(15, SIZE)) @ x)) + cp.sum_squares(x) / 10
 
 
+def loss(rng: np.random.Generator, x: cp.Variable) -> Any:
+    return cp.sum_squares(rng.normal(size=(9, SIZE - 1)) @ x[1:] - rng.normal(size=9)) / 9
+
+
 def precision(rng: np.random.Generator, x: cp.Variable) -> Any:
     """The likelihood of a covariance of three variables."""
     upper = [np.eye(3)[i][:, None] * np.eye(3)[j] for i in range(3) for j in range(i + 1)]
@@ -94,6 +98,15 @@ PROBLEMS: dict[str, Problem] = {
     "log det": lambda r, x: (precision(r, x), []),
     "log det and l1": lambda r, x: (precision(r, x) + cp.norm1(x), []),
     "log det in a box": lambda r, x: (precision(r, x), [x >= -0.1, x <= 0.2]),
+    "loss below a variable": lambda r, x: (x[0] + x[1] / 5, [loss(r, x) <= x[0]]),
+    "losses below each other": lambda r, x: (
+        x[0] + cp.sum_squares(x),
+        [loss(r, x) <= x[0], loss(r, x) / 3 <= x[0] - x[1], cp.sum(x) == 2, x[2:] >= -0.1],
+    ),
+    "logistic below a variable": lambda r, x: (
+        x[0] + cp.sum(cp.exp(x[1:3])) / 4,
+        [cp.sum(cp.logistic(r.normal(size=(15, SIZE - 1)) @ x[1:])) <= x[0] + 8],
+    ),
     "quantiles of variables": lambda r, x: (
         fit(r, x) + cp.sum(cp.maximum(3 * (x - 0.1), 0.1 - x)) + cp.norm1(x + 0.2),
         [x[0] == 0.3],
@@ -182,6 +195,21 @@ def test_points_by_definite_cones_are_no_better(problem: str) -> None:
         K, c = augmented(sub, turn)
         one, other = (form.objective(x) + x @ K @ x / 2 + c @ x for x in (own, cvxpys))
         assert one <= other + 1e-10 * abs(other) or form.violation(cvxpys) > 0
+
+
+@pytest.mark.parametrize("problem", [one for one in PROBLEMS if " below " in one])
+@pytest.mark.parametrize("seed", range(4))
+def test_limits_are_met_as_by_cones(problem: str, seed: int) -> None:
+    """Points, and the dual values of limits, rows and equalities."""
+    sub = client(problem, seed)
+    sessions = [NAMED[name].open([sub]) for name in ("levels", "conic")]
+    for turn in turns(sub):
+        own, cones = (one.minimise(turn, ACCURACY) for one in sessions)
+        assert own.statuses == ["optimal"]
+        np.testing.assert_allclose(own.points, cones.points, rtol=0, atol=OFF)
+        duals = [sub.cone_duals(one.multipliers.values) for one in (own, cones)]
+        for one, other in zip(*duals, strict=True):
+            np.testing.assert_allclose(one[0], other[0], atol=1e-4)
 
 
 BATCHES = [pair for pair in PAIRS if NAMED[pair[0]].batches]

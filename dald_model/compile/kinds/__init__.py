@@ -12,7 +12,7 @@ from dald_model.compile.kinds.piecewise import SquaredHinge
 from dald_model.compile.kinds.piecewise import Huber
 from dald_model.compile.kinds.kind import Kind
 from dald_model.compile.kinds.smooth import Logistic, LogSumExp
-from dald_model.compile.kinds.norm import Ball, Norm, SquareBall
+from dald_model.compile.kinds.norm import SQUARES, Ball, Norm, SquareBall
 from dald_model.compile.kinds.smooth import Quartic
 from dald_model.compile.kinds.smooth import Reciprocal
 from dald_model.compile.kinds.spectral import LogDet
@@ -34,6 +34,7 @@ KINDS: tuple[Kind, ...] = (
     Norm(),
     Ball(),
     SquareBall(),
+    SQUARES,
 )
 """All that are recognised; a component is of the first that reads it."""
 

@@ -1,4 +1,4 @@
-r"""Norms and balls: :math:`\|u\|_2`, :math:`\|u\|_2 \le r` and :math:`\|u\|_2^2 \le r^2`."""
+r"""Norms, their squares, and balls: :math:`\|u\|_2`, :math:`\|u\|_2^2`, and limits of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile.components import Component, Recognised, Row, combined
-from dald_model.compile.kinds.kind import Epigraph, Kind
+from dald_model.compile.kinds.kind import Epigraph, Evaluated, Kind
 
 
 class _Euclidean(Kind):
@@ -59,6 +59,36 @@ class Norm(_Euclidean):
         """See :class:`Kind`; zero at zero."""
         length = np.linalg.norm(u, axis=-1, keepdims=True)
         return u / np.maximum(length, np.finfo(float).tiny)
+
+
+class Squares(Kind):
+    r""":math:`\|u\|_2^2`, the least t with :math:`\|(1 - t, 2u)\| \le 1 + t`."""
+
+    name = "squares"
+    is_joint = True
+    most_curved = 2.0
+
+    def read(self, component: Component) -> Recognised | None:
+        if component.top is None or [kind for kind, _ in component.cones] != ["soc"]:
+            return None
+        t, (first, second, *others) = component.top, component.cones[0][1]
+        if component.columns != [t] or first != ({t: 1.0}, 1.0) or second != ({t: -1.0}, 1.0):
+            return None
+        halved = [combined((0.5, row)) for row in others]
+        if not halved or any(t in row for row, _ in halved):
+            return None
+        return Recognised(self, halved, None, t, 1.0)
+
+    def evaluate(self, u: np.ndarray, parameter: np.ndarray) -> Evaluated:
+        return np.vecdot(u, u), 2 * u, np.full(u.shape, 2.0)
+
+    def root(
+        self, rows: np.ndarray, u: np.ndarray, weight: np.ndarray, parameter: np.ndarray
+    ) -> np.ndarray:
+        return np.sqrt(2 * weight)[..., None, None] * rows
+
+
+SQUARES = Squares()
 
 
 class Ball(_Euclidean):

@@ -1,0 +1,135 @@
+r"""Clients with known functions in constraints, read off their cone programs.
+
+.. math::
+    \min_x \; \tfrac12 x^\top P x + q^\top x + \varphi_0(x) \quad\text{s.t. }
+    E x = e, \; A x \le b, \; \varphi_j(x) \le a_j^\top x + \beta_j
+
+with sums :math:`\varphi` of smooth functions of affine arguments, such as losses that a shared
+variable bounds.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import scipy.sparse as sp
+
+from dald_model.compile.form import ConeProgram, Form, Rows, Term, cone_height
+from dald_model.compile.kinds.norm import SQUARES
+from dald_model.compile.recognition import Canonical, Structure, with_levels
+
+CONES = {
+    "ZeroConeT": "zero",
+    "NonnegativeConeT": "nonneg",
+    "SecondOrderConeT": "soc",
+    "ExponentialConeT": "exp",
+    "PSDTriangleConeT": "psd",
+    "PowerConeT": "pow",
+    "GenPowerConeT": "genpow",
+}
+"""What recognition calls Clarabel's cones."""
+
+
+class Limit(NamedTuple):
+    r"""One constraint: the terms of :math:`\varphi`, and :math:`c^\top x + d`, at most zero."""
+
+    terms: tuple[Term, ...]
+    slope: np.ndarray
+    level: float
+
+
+class LevelForm(NamedTuple):
+    """A client as above; ``places`` has the cone program's rows of e, b and the limits."""
+
+    matrix: np.ndarray
+    goal: Limit
+    limits: list[Limit]
+    equalities: Rows
+    inequalities: Rows
+    places: np.ndarray
+    height: int
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Equal for forms that go into the same arrays."""
+        kinds = [[t.kind.name for t in one.terms] for one in (self.goal, *self.limits)]
+        sizes = self.goal.slope.size, self.equalities.rhs.size, self.inequalities.rhs.size
+        return *sizes, tuple(map(tuple, kinds))
+
+
+_KNOWN: WeakKeyDictionary[Form, LevelForm | None] = WeakKeyDictionary()
+
+
+def level_form(form: Form) -> LevelForm | None:
+    """What a form is as above; None where its cone program has more. Read once."""
+    if form not in _KNOWN:
+        _KNOWN[form] = _read(form.cone, form.size)
+    return _KNOWN[form]
+
+
+def _read(cone: ConeProgram, size: int) -> LevelForm | None:
+    known = with_levels(_canonical(cone, size))
+    if known is None:
+        return None
+    part, structure, levels = known
+    if structure.extra.size or part.P[:, size:].count_nonzero() or not levels:
+        return None
+    goal = _limit(part, structure, part.q[:size], cone.constant)
+    limits = []
+    for level in levels:
+        slope = np.zeros(size)
+        for column, a in level.bound[0].items():
+            slope[column] = -a
+        limits.append(_limit(level.problem, level.structure, slope, -level.bound[1]))
+    if goal is None or any(one is None for one in limits):
+        return None
+    upper = part.P[:size, :size].toarray()
+    rows = [
+        Rows(part.A[at][:, :size].toarray(), part.b[at])
+        for at in (structure.zero, structure.nonneg)
+    ]
+    bounds = np.array([level.row for level in levels])
+    places = np.concatenate([part.rows[structure.zero], part.rows[structure.nonneg], bounds])
+    kept = [one for one in limits if one is not None]
+    return LevelForm(upper, goal, kept, rows[0], rows[1], places, cone.rhs.size)
+
+
+def _canonical(cone: ConeProgram, size: int) -> Canonical:
+    """The program as recognition takes it, where each linear row is a cone of its own."""
+    cones, at = list[tuple[str, int, int]](), 0
+    for kind, argument in cone.cones:
+        height, name = cone_height(kind, argument), CONES[kind]
+        each = 1 if name in ("zero", "nonneg") else height
+        cones += [(name, at + k, each) for k in range(0, height, each)] if height else []
+        at += height
+    rows = sp.csr_array(cone.rows)
+    places, linear, level = np.arange(cone.rhs.size), cone.linear, cone.constant
+    return Canonical(cone.matrix, linear, level, rows, cone.rhs, cones, (), size, places)
+
+
+def _limit(part: Canonical, structure: Structure, slope: np.ndarray, level: float) -> Limit | None:
+    """The sum of what was recognised and an affine function; None with kinks."""
+    terms, slope = [], slope.copy()
+    for block in structure.blocks:
+        weight, parameter = block.weights(part.P, part.q)
+        slope += block.linear.T @ weight
+        level += float(weight @ block.shift)
+        if block.kind.name == "linear":
+            continue
+        if not block.kind.is_smooth:
+            return None
+        matrix = block.matrix.toarray()
+        one = Term(block.kind, weight, matrix, block.offset, parameter, block.width)
+        terms.append(_narrowed(one))
+    return Limit(tuple(terms), slope, level)
+
+
+def _narrowed(term: Term) -> Term:
+    """The same sum of squares of no more arguments than one more than variables."""
+    size = term.matrix.shape[1]
+    if term.kind is not SQUARES or term.width <= size + 1 or term.weight.size > 1:
+        return term
+    rows = np.asarray(np.linalg.qr(np.column_stack([term.matrix, term.offset]), mode="r"))
+    return term._replace(matrix=rows[:, :-1], offset=rows[:, -1], width=len(rows))
