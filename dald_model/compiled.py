@@ -106,9 +106,9 @@ class Compiled(Printed, Decomposition):
                 "level": level[name],
                 "variables": sub.size,
                 "coupled": sub.entries.size,
-                "neighbours": _counted(sub.neighbours, servers)
+                "neighbours": _counted(sub.others, servers)
                 if is_folded
-                else shortened(", ".join(map(str, sub.neighbours)), 40),
+                else shortened(", ".join(map(str, sub.others)), 40),
             }
             for name, sub in self.items()
         )

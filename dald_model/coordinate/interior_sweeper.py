@@ -243,7 +243,7 @@ class InteriorSweeper:
     @property
     def shown(self) -> dict[Hashable, int]:
         """Client -> the bytes that it sends in a round, if each is reached by messages."""
-        return {} if self._joint is None or self._placement is None else sent(self._joint)
+        return {} if self._joint is None or self._placement is None else sent(self._joint.shown)
 
     def finish(self, states: Iterable[State]) -> bool:
         """See :class:`dald_model.coordinate.sweeper.Sweeper`."""

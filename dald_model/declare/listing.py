@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import cvxpy as cp
+import numpy as np
 
 from dald_model.declare.client import Client
 from dald_model.declare.consensus import ConsensusEquality, Owners
@@ -25,6 +26,7 @@ from dald_model.text import (
     shortened,
     together,
 )
+from dald_model.values import number
 
 
 class Listing(NamedTuple):
@@ -71,33 +73,41 @@ class Listing(NamedTuple):
 
         Many clients have one row a kind.
         """
+        frame = pd.DataFrame(self._rows())
         if len(self.clients) > FOLDED:
             same = ("constraints",)
-            found = folded(pd.DataFrame(map(self._row, self.clients.values())), width, exact=same)
+            found = folded(frame, width, exact=same)
             if len(found) == KINDS:  # perhaps as each has variables of other names
-                rows = (self._row(one, anonymous=True) for one in self.clients.values())
-                found = folded(pd.DataFrame(rows), width, exact=same)
+                found = folded(pd.DataFrame(self._rows(anonymous=True)), width, exact=same)
             return found
-        frame = pd.DataFrame(map(self._row, self.clients.values()))
         frame["objective"] = [shortened(cell, width) for cell in frame.objective]
         frame["variables"] = [shortened(cell, width - 8) for cell in frame.variables]
         return frame
 
-    def _row(self, client: Client, anonymous: bool = False) -> dict[str, Any]:
-        """What is told of a client; where it is anonymous, its own variables are called x_i."""
+    def _rows(self, *, anonymous: bool = False) -> Iterator[dict[str, Any]]:
+        """What is told of each client; anonymous, its own variables are called x_i."""
         shared = {v.id for v in self.shared}
-        own = [v for v in client.variables if v.id not in shared]
-        names = {v.id: f"x{at}_i" if len(own) > 1 else "x_i" for at, v in enumerate(own, start=1)}
-        names = names if anonymous else {}
-        goal = f"{client.objective.NAME} {symbolic(client.objective.expr, names)}"
-        parts = [sized(v, names.get(v.id, v.name())) for v in client.variables]
-        marks = ["*" if v.id in shared else "" for v in client.variables]
-        return {
-            "client": str(client.name),
-            "objective": "at its site" if client.is_remote else goal,
-            "variables": ", ".join(map(str.__add__, parts, marks)),
-            "constraints": len(client.constraints),
-        }
+        known: dict[Hashable, tuple[str, int]] = {}
+        for client in self.clients.values():
+            own = [v for v in client.variables if v.id not in shared]
+            names: dict[int, str] = {}
+            if anonymous:
+                many = len(own) > 1
+                names = {v.id: f"x{at}_i" if many else "x_i" for at, v in enumerate(own, start=1)}
+            said = [names.get(v.id, v.name()) for v in client.variables]
+            parts = [sized(v, name) for v, name in zip(client.variables, said, strict=True)]
+            marks = ["*" if v.id in shared else "" for v in client.variables]
+            key = _worded(client, said)
+            if key not in known:
+                goal = f"{client.objective.NAME} {symbolic(client.objective.expr, names)}"
+                said_of = "at its site" if client.is_remote else goal
+                known[key] = said_of, len(client.constraints)
+            yield {
+                "client": str(client.name),
+                "objective": known[key][0],
+                "variables": ", ".join(map(str.__add__, parts, marks)),
+                "constraints": known[key][1],
+            }
 
     def _common(self) -> list[str]:
         """What clients have in common: consensus, couplings, shared variables."""
@@ -116,6 +126,14 @@ class Listing(NamedTuple):
         if len(self.parts) > 1:
             lines.append(f"  {len(self.parts)} independent parts: {parted(self.parts)}")
         return lines
+
+
+def _worded(client: Client, said: Sequence[str]) -> Hashable:
+    """The same of clients that read the same: of data the shapes are told, and single numbers."""
+    if client.leaves is None:
+        return client.name
+    values = (constant.value for constant in client.leaves.constants)
+    return client.alike, *said, *(number(value) for value in values if np.size(value) == 1)
 
 
 def _listed(head: str, entries: list[str], is_folded: bool, most: int = 12) -> list[str]:

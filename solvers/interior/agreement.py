@@ -56,6 +56,21 @@ class Agreement:
         found = minimum_spanning_tree(sp.csr_array(numbers)).data.astype(int) - 1
         self._tree = pairs[found[found < pairs.size]]
 
+    @classmethod
+    def of_sides(cls, sides: Any) -> Agreement:
+        """That of a model's sides, made once."""
+        return sides.known("agreement", lambda: cls(sides.matrix, sides.offset))
+
+    @cached_property
+    def seen(self) -> np.ndarray:
+        """Which variables others than one client see: several have them, or a row is left of them.
+
+        Shape (count,).
+        """
+        found = np.bincount(self.of, minlength=self.count) > 1
+        found[self.of[self.rows.indices]] = True
+        return found
+
     def prices(self, clients: np.ndarray, rest: np.ndarray) -> np.ndarray:
         """The multipliers of all consensus constraints, from each variable's price, (n,).
 

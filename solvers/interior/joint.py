@@ -23,6 +23,13 @@ class Opening(NamedTuple):
     seen: np.ndarray
 
 
+def opened(agreement: Agreement, part: slice) -> tuple[np.ndarray, Opening]:
+    """Which variables a client has, and how they are its own."""
+    mine = agreement.of[part]
+    known = np.unique(mine)
+    return known, Opening(np.searchsorted(known, mine), agreement.seen[known])
+
+
 Reach = Callable[[Mapping[Hashable, Opening], Sequence[Member]], tuple[list[Seen], Clients]]
 """Opens clients that are elsewhere; gives what they tell, and how they and the members of this
 process, which come after them, are reached."""
@@ -72,10 +79,7 @@ class Joint:
     ) -> None:
         self.takes_jumps = takes_jumps
         self._columns, self._aggregator, self._kept = compiled.columns, aggregator, kept
-        sides = compiled.stacked
-        self.agreement = agreement = sides.known(
-            "agreement", lambda: Agreement(sides.matrix, sides.offset)
-        )
+        self.agreement = agreement = Agreement.of_sides(compiled.stacked)
         forms = _forms(compiled)
         self._one: Member | None = None
         far = [name for name in compiled if name in set(elsewhere)]
@@ -95,15 +99,13 @@ class Joint:
             self._places.append(_Place(list(forms), one.seen, np.arange(shown)))
             self._is_multiplier = np.arange(shown) >= shown - one.seen.multipliers
             return
-        seen = np.bincount(of, minlength=count) > 1
-        seen[rows.indices] = True
+        seen = agreement.seen
         index = np.cumsum(seen) - 1
         here: list[Member] = []
         openings: dict[Hashable, Opening] = {}
         places, names = [], []
         for name in [*far, *(name for name in forms if name not in far)]:
-            known = np.unique(of[compiled.columns[name]])
-            opening = Opening(np.searchsorted(known, of[compiled.columns[name]]), seen[known])
+            known, opening = opened(agreement, compiled.columns[name])
             if name in far:
                 openings[name] = opening
             else:

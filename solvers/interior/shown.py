@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any
 
-from dald_model.solvers.interior.clients import Here
-from dald_model.solvers.interior.joint import Joint
-from dald_model.solvers.interior.member import Seen
+from dald_model.solvers.interior.agreement import Agreement
+from dald_model.solvers.interior.joint import opened
+from dald_model.solvers.interior.member import Member, Sizes
 from dald_model.values import BYTES
 
 SUMS = 26
@@ -16,25 +16,31 @@ of the residuals and two products of the solution. With cones they are 20: eleve
 each of three solutions, and three step lengths."""
 
 
-def sent(joint: Joint) -> dict[Hashable, int]:
+def sent(sizes: Mapping[Hashable, Sizes]) -> dict[Hashable, int]:
     """Client -> the bytes that it sends in a round: curvature, four vectors, sums and its answer.
 
     A step that is halved takes one vector and eleven numbers more.
     """
     return {
         name: BYTES * (k * (k + 1) // 2 + 4 * k + SUMS + 2 * points + rows)
-        for name, (k, points, rows) in joint.shown.items()
+        for name, (k, points, rows) in sizes.items()
     }
 
 
 def foretold(compiled: Any) -> dict[Hashable, int]:
     """The same before anybody is asked; sites tell only later of equalities of shared variables."""
-    sites = [name for name, sub in compiled.items() if sub.client.is_remote]
-
-    def reach(openings: Any, here: Any) -> tuple[list[Seen], Here]:
-        return [Seen(0, True, [], []) for _ in openings], Here(here)
-
-    return sent(Joint(compiled, is_apart=True, elsewhere=sites, reach=reach))
+    agreement, found = Agreement.of_sides(compiled.stacked), {}
+    alike: dict[Hashable, Sizes] = {}
+    for name, sub in compiled.items():
+        _, (columns, seen) = opened(agreement, compiled.columns[name])
+        if sub.client.is_remote:
+            found[name] = Sizes(int(seen.sum()), columns.size, 0)
+        elif (form := sub.form) is not None:
+            key = sub.client.alike or name, columns.tobytes(), seen.tobytes()
+            if key not in alike:
+                alike[key] = Member({name: form}, {name: columns}, seen).sizes
+            found[name] = alike[key]
+    return sent(found)
 
 
 def reveals(told: dict[Hashable, int]) -> str:
