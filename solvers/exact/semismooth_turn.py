@@ -137,6 +137,7 @@ class SemismoothTurn:
             way = Midway(times(self._hessians, self.x), self._pulled(), is_done, ~is_done)
         bent, pulled, is_fresh, is_new = way
         gradient, ahead = None, None
+        stood = is_stuck = np.zeros(len(self.x), dtype=bool)
         held, inside = self._functions.forces(pulled, self._stiffness)
         while taken < steps:
             taken += 1
@@ -153,7 +154,7 @@ class SemismoothTurn:
             allowed, floor = self._allowed(slope)
             sizes = (np.abs(step) / allowed).max(axis=1)
             # The first step from other multipliers says how far these were from the best
-            self.is_lost = ~np.isfinite(sizes)
+            self.is_lost = ~np.isfinite(sizes) | is_stuck
             ends = is_fresh & (sizes <= self._short) & ~is_done
             if ends.any():
                 is_done = is_done | (ends & self._meets(held, floor) & self._is_sure(step, ends))
@@ -186,6 +187,9 @@ class SemismoothTurn:
             shrank = self._stiffen(is_fresh, is_short)
             pulled = np.where((is_fresh | shrank)[:, None], self._pulled(), pulled)
             held, inside = self._functions.forces(pulled, self._stiffness)
+            # At the edge of a domain, beyond which rows pull, every step is as the last
+            stands = lengths[:, 0] == 0
+            is_stuck, stood = stood & stands, stands & ~(is_fresh | shrank)
         self._write(is_done)
         return is_done, taken, Midway(bent, pulled, is_fresh, is_new)
 

@@ -22,6 +22,7 @@ from scipy.special import lambertw
 
 import dald_model as dm
 from dald_model.solvers import Newton, Turn
+from dald_model.solvers.exact import semismooth_turn
 from tests.solvers.smooth_terms import (
     BOUND,
     make_form,
@@ -189,3 +190,18 @@ def test_a_bounded_variable_that_only_rows_and_its_price_hold(price: float, unit
     slope = np.sinh(found[0] / 20) / 10 + 2e-2 * (found[0] - wish)
     np.testing.assert_allclose(slope, 1 / 50, atol=1e-5)
     np.testing.assert_allclose(unit * found[1], found[0].sum() + 3, rtol=1e-6)
+
+
+def test_rows_beyond_a_domain_are_refused_where_no_step_is_left(monkeypatch: pytest.MonkeyPatch):
+    """Of -log x with x <= -1 steps end at zero, each as the last: no use to take 200 of them."""
+    x, y, model = cp.Variable(3), cp.Variable(3), dm.Model()
+    model.client("empty", -cp.sum(cp.log(x)), [x[0] <= -1])
+    model.client("other", cp.sum_squares(y - 1))
+    model.consensus(x[0] == y[0])
+    searches: list[int] = []
+    search = semismooth_turn.flattened
+    monkeypatch.setattr(
+        semismooth_turn, "flattened", lambda *given: searches.append(1) or search(*given)
+    )
+    assert model.solve().status == "infeasible"
+    assert len(searches) < 100
