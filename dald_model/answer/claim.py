@@ -229,12 +229,13 @@ def split(
     users = [v for v in compiled.makers if v.id in known]
     with holding((v, known[v.id]) for v in users):
         known |= {key: value_of(expression) for key, expression in made.items()}
-    homes = compiled.form.homes.items()  # a server's own variable has one of its own beside
-    users = {v.id: key for key, local in homes for v in local.values() if v.id != key}
-    return {
-        name: np.concatenate([flat(known[users.get(v.id, v.id)]) for v in compiled[name].variables])
-        for name in (compiled if names is None else names)
-    }
+    vectors = {key: flat(value) for key, value in known.items()}
+    users = compiled.origins | compiled.served  # a server's own variable has one of its own beside
+    found: dict[Hashable, np.ndarray] = {}
+    for name in compiled if names is None else names:
+        parts = [vectors[users.get(v.id, v.id)] for v in compiled[name].variables]
+        found[name] = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    return found
 
 
 def client_costs(

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from dald_model.compile.alike_lowered import AlikeLowered
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import Form
 from dald_model.compile.subproblem import Subproblem
@@ -63,10 +64,10 @@ class SmoothClients:
 
     def __init__(self, compiled: Decomposition, names: list[Hashable], forms: list[Form]) -> None:
         self.names, self._forms = names, forms
-        columns = [np.arange(*compiled.columns[name].indices(2**62)[:2]) for name in self.names]
-        self.columns = np.stack(columns)
+        starts = np.array([compiled.columns[name].start for name in names])
+        self.columns = starts[:, None] + np.arange(forms[0].size)
         self._quadratics = [form.quadratic for form in forms]
-        self._linear = np.stack([one.linear for one in self._quadratics])
+        self._linear = np.array([one.linear for one in self._quadratics])
         self._is_dense = all(one.matrix is not None for one in self._quadratics)
         self._matrix = np.stack([one.full for one in self._quadratics]) if self._is_dense else None
         self._roots = None
@@ -278,15 +279,21 @@ def smooth_groups(
     """The smooth ones among clients by shape, and the others but free servers."""
     groups: dict[object, list[Subproblem]] = {}
     others: list[Hashable] = []
+    told: dict[int, object] = {}  # shapes of those alike, None of those that are not smooth
     for name in names:
         sub = compiled[name]
-        form = sub.form
-        if is_free_server(sub):
-            continue
-        if form is not None and is_smooth_alone(form):
-            groups.setdefault(form.shape, []).append(sub)
-        else:
+        lowered = sub.lowered
+        like = lowered.representative if isinstance(lowered, AlikeLowered) else sub
+        if id(like) not in told:
+            form = sub.form
+            if is_free_server(sub):
+                continue
+            told[id(like)] = form.shape if form is not None and is_smooth_alone(form) else None
+        shape = told[id(like)]
+        if shape is None:
             others.append(name)
+        else:
+            groups.setdefault(shape, []).append(sub)
     kept: dict[object, SmoothClients] = compiled.stacked.known("smooth clients", dict)
     found = []
     for shape, subs in groups.items():

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Hashable, ItemsView, KeysView, Mapping, ValuesView
+from collections.abc import Collection, Hashable, ItemsView, Iterator, KeysView, Mapping, ValuesView
+from copy import deepcopy
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import cvxpy as cp
@@ -47,9 +48,53 @@ class Recovered:
     """
 
     values: dict[int, np.ndarray]
-    at_clients: dict[Hashable, dict[int, np.ndarray]]
+    at_clients: Mapping[Hashable, dict[int, np.ndarray]]
     duals: dict[int, tuple[Any, ...]]
     local_duals: Mapping[Hashable, Any]
+
+
+class Copies(Mapping[Hashable, dict[int, np.ndarray]]):
+    """Client -> {id of the user's variable: value at that client}, made when asked for.
+
+    Parameters
+    ----------
+    compiled : Decomposition
+    points : dict
+        Client -> vector of its local variables.
+    """
+
+    def __init__(self, compiled: Decomposition, points: Mapping[Hashable, np.ndarray]) -> None:
+        self._compiled, self.points = compiled, points
+        self._made: dict[Hashable, dict[int, np.ndarray]] = {}
+
+    def is_made(self, name: Hashable) -> bool:
+        """Whether somebody asked for this client's, and may have written into them."""
+        return name in self._made
+
+    def __getitem__(self, name: Hashable) -> dict[int, np.ndarray]:
+        if name not in self._made:
+            compiled = self._compiled
+            local = compiled[name].spread(self.points[name]).items()
+            found = {compiled.origins[key]: x for key, x in local}
+            found |= {compiled.served[key]: x for key, x in local if key in compiled.served}
+            order = compiled.order_of_variables
+            found = {key: found[key] for key in sorted(found, key=order.__getitem__)}
+            self._made[name] = compiled.arrays.with_arrays(found, absent=np.nan)
+        return self._made[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._compiled
+
+    def __iter__(self) -> Iterator[Hashable]:
+        return iter(self._compiled)
+
+    def __len__(self) -> int:
+        return len(self._compiled)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Copies:
+        found = Copies(self._compiled, deepcopy(self.points, memo))
+        found._made = deepcopy(self._made, memo)
+        return found
 
 
 class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
@@ -84,6 +129,8 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
         Client -> where its variables lie there.
     origins : dict
         Id of a client's own copy of a variable -> id of the user's variable.
+    served : dict
+        Id of a server's copy of a variable -> id of the user's variable.
     arrays : ByEntry
         The declaration over pieces of arrays of which clients use different entries.
     derived : dict
@@ -157,6 +204,12 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
         }
         self.origins = {
             local.id: key for key, homes in form.homes.items() for local in homes.values()
+        }
+        self.served = {
+            homes[name].id: key
+            for key, homes in form.homes.items()
+            for name in self.servers
+            if name in homes and homes[name].id != key
         }
         self._stacked: StackedSides | None = None
         self.resting: Any = None
@@ -241,22 +294,18 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
         left : collection
             Clients whose copies of shared variables do not count any more.
         """
-        local = {key: x for name in self for key, x in self[name].spread(points[name]).items()}
-        values, at_clients = {}, {name: {} for name in self}
+        spread = cache(lambda name: self[name].spread(points[name]))
+        values: dict[int, np.ndarray] = {}
         for key, homes in self.form.homes.items():
-            copies = {name: local[v.id] for name, v in homes.items()}
-            for name, value in copies.items():
-                at_clients[name][key] = value
-            agreed = self.agreed(copies, left)
+            server = next((name for name in self.servers if name in homes), None)
+            among = homes if server is None else {server: homes[server]}
+            agreed = self.agreed({name: spread(name)[v.id] for name, v in among.items()}, left)
             # A server's mean has the skew part of the prices, which are of no consequence
             if agreed.ndim == 2 and any(v.is_symmetric() for v in homes.values()):
                 agreed = (agreed + agreed.T) / 2
             values[key] = agreed
         values = self.arrays.with_arrays(values)
-        at_clients = {
-            name: self.arrays.with_arrays(found, absent=np.nan)
-            for name, found in at_clients.items()
-        }
+        at_clients = Copies(self, points)
         found = {}
         stated = self.stated_duals(duals, left)
         for name, client in self.model.stated.items():
@@ -310,10 +359,11 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
 
     def gather(self, recovered: Recovered) -> dict[Hashable, np.ndarray]:
         """The inverse of :meth:`recover`: client -> vector of its local variables."""
+        copies = recovered.at_clients
         return {
-            name: np.concatenate(
-                [flat(recovered.at_clients[name][self.origins[v.id]]) for v in sub.variables]
-            )
+            name: copies.points[name]
+            if isinstance(copies, Copies) and not copies.is_made(name)
+            else np.concatenate([flat(copies[name][self.origins[v.id]]) for v in sub.variables])
             for name, sub in self.items()
         }
 
@@ -339,9 +389,19 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
         return self.stacked.at(np.concatenate([points[name] for name in self.layout]))
 
     @cached_property
+    def order_of_variables(self) -> dict[int, int]:
+        """Id of a user's variable -> its place among all."""
+        return {key: at for at, key in enumerate(self.form.homes)}
+
+    @cached_property
     def limited(self) -> dict[Hashable, list[cp.Constraint]]:
         """Client -> where it is defined, of those that are not defined everywhere."""
-        return {name: rules for name, sub in self.items() if (rules := sub.client.domains)}
+        everywhere = {key for sub in self.values() if (key := sub.client.key) and key.is_everywhere}
+        return {
+            name: rules
+            for name, sub in self.items()
+            if sub.client.key not in everywhere and (rules := sub.client.domains)
+        }
 
     @cached_property
     def makers(self) -> list[cp.Variable]:

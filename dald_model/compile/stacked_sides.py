@@ -22,8 +22,6 @@ class StackedSides:
     ----------
     matrix : csr_array, shape (2 Q, n)
     offset : ndarray, shape (2 Q,)
-    rows : list of ndarray
-        Of each client, in order, its rows.
     owner : ndarray of int, shape (2 Q,)
         The number of the client whose row it is.
 
@@ -36,13 +34,16 @@ class StackedSides:
 
     def __init__(self, subproblems: Sequence[Subproblem], columns: Sequence[slice]) -> None:
         sides = [sub.sides for sub in subproblems]
-        size = sum(sub.entries.size for sub in subproblems) // 2
-        self.rows = [sub.rows * size + sub.entries for sub in subproblems]
-        where, matrices = np.concatenate(self.rows), [matrix for matrix, _ in sides]
-        heights = [rows.size for rows in self.rows]
+        entries = np.concatenate([sub.entries for sub in subproblems])
+        size, matrices = entries.size // 2, [matrix for matrix, _ in sides]
+        where = np.concatenate([sub.rows for sub in subproblems]) * size + entries
+        heights = [sub.entries.size for sub in subproblems]
+        self._ends, self._where = np.cumsum(heights), where
         stored = [matrix.indices.size for matrix in matrices]
         starts = np.repeat([part.start for part in columns], stored)
-        counts = np.concatenate([np.diff(matrix.indptr) for matrix in matrices])
+        # Most have one matrix in common
+        counted = {id(one): np.diff(one.indptr) for one in {id(m): m for m in matrices}.values()}
+        counts = np.concatenate([counted[id(matrix)] for matrix in matrices])
         together = sp.csr_array(
             (
                 np.concatenate([matrix.data for matrix in matrices]),
@@ -60,6 +61,11 @@ class StackedSides:
         # Sides with Parameters of the user's, which may have other values one day
         pairs = zip(subproblems, sides, strict=True)
         self._moving = [(sub, known) for sub, known in pairs if sub.side_parameters]
+
+    @cached_property
+    def rows(self) -> list[np.ndarray]:
+        """Of each client, in order, its rows."""
+        return np.split(self._where, self._ends[:-1])
 
     @property
     def holds(self) -> bool:
@@ -80,7 +86,7 @@ class StackedSides:
     @cached_property
     def is_picked(self) -> np.ndarray:
         """Whether each side of a client is a multiple of at most one variable, one flag each."""
-        found = np.ones(len(self.rows), dtype=bool)
+        found = np.ones(self._ends.size, dtype=bool)
         found[self.owner[np.diff(self.matrix.indptr) > 1]] = False
         return found
 

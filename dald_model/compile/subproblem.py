@@ -87,12 +87,17 @@ class Subproblem(NotPicklable):
         self.client = client
         self.name: Hashable = client.name
         self.variables = client.variables
-        self._edges = list(edges)
+        self._edges = edges
+        name = self.name
         sizes = tuple([edge.size for edge in edges])
-        signs = tuple([e.sign(self.name) for e in edges])
+        signs = tuple([1 if edge.tail == name else -1 for edge in edges])
         self._slices, self.signs, self.rows, self._penalties = _ends(sizes, signs)
         each = [np.arange(at, at + size) for at, size in zip(offsets, sizes, strict=True)]
         self.entries = each[0] if len(each) == 1 else np.concatenate(each)
+        # The sides as the user wrote them, and the user's Parameters in them; most are variables
+        self._given = [side for edge in edges for side in edge.given(name)]
+        made = [side for side in self._given if not isinstance(side, cp.Variable)]
+        self.side_parameters: list[cp.Parameter] = [p for one in made for p in one.parameters()]
         self._lower = lowering or Lowering()
         # Each beside the values of the user's Parameters that it was made with
         self._sides: tuple[bytes, Sides] | None = None
@@ -150,21 +155,10 @@ class Subproblem(NotPicklable):
             lagrangian = lagrangian + mu @ gap + cp.sum_squares(cp.multiply(rho, gap))
         return Problem(cp.Minimize(lagrangian), [*self.client.constraints, *ties])
 
-    @cached_property
-    def _given(self) -> tuple[list[cp.Expression], list[cp.Parameter]]:
-        """The client's sides as the user wrote them, and the user's Parameters in them."""
-        sides = [side for edge in self._edges for side in edge.given(self.name)]
-        return sides, [p for side in sides for p in side.parameters()]
-
-    @cached_property
+    @property
     def _users(self) -> list[cp.Parameter]:
         """The user's Parameters in the client and in its sides."""
-        return [*self.client.parameters, *self._given[1]]
-
-    @property
-    def side_parameters(self) -> list[cp.Parameter]:
-        """The user's Parameters in the sides."""
-        return self._given[1]
+        return [*self.client.parameters, *self.side_parameters]
 
     @property
     def is_new(self) -> bool:
@@ -185,7 +179,7 @@ class Subproblem(NotPicklable):
             if not parameters:
                 return
             own = _values(self.client.parameters)
-            if self._lowered[0] == own and self._sides[0] == _values(self._given[1]):
+            if self._lowered[0] == own and self._sides[0] == _values(self.side_parameters):
                 return
         if all(_is_finite(p.value) for p in parameters):
             _ = self.sides
@@ -246,10 +240,10 @@ class Subproblem(NotPicklable):
         ``m`` is the total size of :attr:`variables`. Made once, and anew when a Parameter of the
         user's in a side has another value.
         """
-        sides, parameters = self._given
+        parameters = self.side_parameters
         if self._sides is None or (parameters and self._sides[0] != _values(parameters)):
             values = _values(parameters)
-            self._sides = values, stacked_map(sides, self.variables)
+            self._sides = values, stacked_map(self._given, self.variables)
         return self._sides[1]
 
     @property
@@ -274,7 +268,7 @@ class Subproblem(NotPicklable):
         """The same edges for a client with the same variables."""
         found = copy(self)
         found.client, found._lowered = client, None
-        for made in ("problem", "gaps", "_parameters", "_users"):
+        for made in ("problem", "gaps", "_parameters"):
             found.__dict__.pop(made, None)
         return found
 

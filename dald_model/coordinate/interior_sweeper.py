@@ -28,7 +28,6 @@ from dald_model.errors import DaldError
 from dald_model.gc_pause import gc_paused
 from dald_model.schedule.network import Levels
 from dald_model.schedule.round_state import Residuals
-from dald_model.solvers.base import Encoding, Multipliers
 from dald_model.solvers.interior.assembly import are_read
 from dald_model.solvers.interior.clients import Aggregator
 from dald_model.solvers.interior.coordinator import Coordinator, Found
@@ -393,10 +392,8 @@ class InteriorSweeper:
     def _put(self, joint: Joint, state: State) -> None:
         """Enter where the clients are and what their constraints and agreements cost."""
         compiled = self._compiled
-        state.tangents, given, state.mu = joint.answer()
+        state.tangents, held, state.mu = joint.answer()
         state.points = state.tangents.points
         state.sides = compiled.stacked.at(state.points)
         state.received = state.sides[::-1].copy()
-        nothing = (Encoding.ROWS, np.zeros(0))
-        held = Multipliers.joined([given.get(name, nothing) for name in compiled.layout])
         state.hold(slice(0, len(compiled)), held)

@@ -112,10 +112,15 @@ def _stacked(
     blocks: Sequence[tuple[int, int, int, Matrix]], shape: tuple[int, int]
 ) -> sp.csr_array:
     """The matrix of blocks that each begin in a row and a column, of some heights."""
-    cells = []
+    alike: dict[tuple[int, int], list[tuple[int, int, Matrix]]] = {}
     for top, left, height, matrix in blocks:
-        rows, columns, data = _cells(matrix, height)
-        cells.append((rows + top, columns + left, data))
+        alike.setdefault((id(matrix), height), []).append((top, left, matrix))
+    cells = []
+    for (_, height), places in alike.items():
+        tops, lefts, matrices = zip(*places, strict=True)
+        rows, columns, data = _cells(matrices[0], height)
+        each = np.add.outer(tops, rows).ravel(), np.add.outer(lefts, columns).ravel()
+        cells.append((*each, np.tile(data, len(places))))
     rows, columns, data = map(np.concatenate, zip(*cells, strict=True))
     return sp.csr_array((data, (rows, columns)), shape=shape)
 

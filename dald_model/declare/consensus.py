@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 
@@ -47,8 +47,7 @@ class ConsensusEquality:
         return short(self.constraint if self.constraint is not None else self.left == self.right)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Part:
+class Part(NamedTuple):
     """The entries ``start:stop`` of one equality in its edge, and its orientation.
 
     ``sign`` is -1 where the equality's left side belongs to the edge's head.
@@ -107,7 +106,7 @@ class Edge(NotPicklable):
 
     def given(self, name: Hashable) -> list[cp.Expression]:
         """The sides of client ``name`` as the user wrote them, one an equality."""
-        return self.sides[self.ends.index(name)]
+        return self.sides[name != self.tail]
 
     def other(self, name: Hashable) -> Hashable:
         """The client at the other end."""
@@ -119,12 +118,11 @@ class Edge(NotPicklable):
 
     def add(self, agreement: ConsensusEquality, left_owner: Hashable) -> None:
         """Append an equality whose left side belongs to ``left_owner``."""
-        sign = self.sign(left_owner)
-        start = self.size
-        self.parts.append(Part(agreement, start, start + agreement.left.size, sign))
-        sides = (agreement.left, agreement.right)[::sign]
-        for column, side in zip(self.sides, sides, strict=True):
-            column.append(side)
+        sign, start = self.sign(left_owner), self.size
+        left, right = agreement.left, agreement.right
+        self.parts.append(Part(agreement, start, start + left.size, sign))
+        self.sides[sign < 0].append(left)
+        self.sides[sign > 0].append(right)
 
 
 def read_equality(given: Any) -> ConsensusEquality:
@@ -234,6 +232,9 @@ def join(agreements: Iterable[tuple[ConsensusEquality, Hashable, Hashable]]) -> 
     """Gather equalities with the owners of their two sides into one :class:`Edge` a pair."""
     edges: dict[frozenset[Hashable], Edge] = {}
     for agreement, left, right in agreements:
-        edge = edges.setdefault(frozenset((left, right)), Edge(left, right))
+        ends = frozenset((left, right))
+        edge = edges.get(ends)
+        if edge is None:
+            edge = edges[ends] = Edge(left, right)
         edge.add(agreement, left)
     return list(edges.values())

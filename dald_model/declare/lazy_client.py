@@ -135,6 +135,10 @@ class AlikeClient(Client):
         return self._first.alike
 
     @property
+    def parameters(self) -> list[cp.Parameter]:  # pyright: ignore[reportIncompatibleVariableOverride] - of its structure
+        return []
+
+    @property
     def _both(self) -> tuple[Leaves, Leaves]:
         """Variables and constants of the other's, and what stands in their places."""
         assert self._first.leaves is not None

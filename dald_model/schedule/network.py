@@ -88,7 +88,8 @@ def from_levels(graph: nx.Graph, levels: Iterable[Iterable[Hashable]]) -> Hierar
     rank: dict[Hashable, int] = {}
     for level, names in enumerate(levels):
         for name in names:
-            check_clients("sequence: ", [name], graph, SequenceError, f" on level {level + 1}")
+            if name not in graph:
+                check_clients("sequence: ", [name], graph, SequenceError, f" on level {level + 1}")
             if name in rank:
                 raise SequenceError(
                     f"sequence: {name!r} stands on level {rank[name] + 1} and again on level "

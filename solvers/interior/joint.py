@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.solvers.base import Tangents
+from dald_model.solvers.arrays.indexing import ranges
+from dald_model.solvers.base import NOTHING, Encoding, Multipliers, Tangents
 from dald_model.solvers.interior.agreement import Agreement
 from dald_model.solvers.interior.clients import Aggregator, Clients, Here
 from dald_model.solvers.interior.coordinator import Coordinator
@@ -205,39 +206,42 @@ class Joint:
         coordinator.resume(points)
         return True
 
-    def answer(self) -> tuple[Tangents, dict[Hashable, tuple[Any, np.ndarray]], np.ndarray]:
+    def answer(self) -> tuple[Tangents, Multipliers, np.ndarray]:
         """The clients' variables in the layout with what is proved there.
 
-        And of each client the multipliers of its own constraints, and those of all consensus
+        And the multipliers of their own constraints, in the layout, and those of all consensus
         constraints.
         """
         tau, agreement = self.coordinator.tau, self.agreement
         points, prices = np.zeros(agreement.of.size), np.zeros(agreement.of.size)
         shared = np.zeros(agreement.count)
-        proved = dict.fromkeys(self._columns, (0.0, 0.0))
-        found: dict[Hashable, tuple[Any, np.ndarray]] = {}
-        rest = np.zeros(0)
+        proved = np.zeros((2, len(self._columns)))
         told = self.clients.ask([[("answer", tau)] for _ in self._places])
+        rest, order = NOTHING, {name: at for at, name in enumerate(self._columns)}
+        found: list[np.ndarray] = []
         for place, (one,) in zip(self._places, told, strict=True):
             rest = one.rest if one.rest.size else rest
-            if one.losses.size:
-                proved |= zip(place.names, zip(one.losses, one.spare, strict=True), strict=True)
-            else:
-                proved |= dict.fromkeys(place.names, (np.nan, 0.0))
-            at = row = 0
-            for name, encoding, height in zip(
-                place.names, place.seen.encodings, place.seen.heights, strict=True
-            ):
-                part = self._columns[name]
-                size = part.stop - part.start
-                points[part], prices[part] = one.points[at : at + size], one.prices[at : at + size]
-                shared[agreement.of[part]] = points[part]
-                found[name] = encoding, one.multipliers[row : row + height]
-                at, row = at + size, row + height
+            mine = np.array([order[name] for name in place.names], dtype=int)
+            found.append(mine)
+            proved[:, mine] = (one.losses, one.spare) if one.losses.size else [[np.nan], [0.0]]
+            parts = [self._columns[name] for name in place.names]
+            starts = np.array([part.start for part in parts], dtype=int)
+            columns = ranges(starts, np.array([part.stop for part in parts], dtype=int) - starts)
+            points[columns], prices[columns] = one.points, one.prices
+            shared[agreement.of[columns]] = one.points
+        places = np.concatenate([np.zeros(0, dtype=int), *found])
+        values = np.concatenate([NOTHING, *(one.multipliers for (one,) in told)])
+        heights = np.array([n for place in self._places for n in place.seen.heights], dtype=int)
+        lengths = np.zeros(len(order), dtype=int)
+        encodings = np.full(len(order), Encoding.ROWS, dtype=np.uint8)
+        lengths[places] = heights
+        encodings[places] = [e for place in self._places for e in place.seen.encodings]
+        by_place, starts = np.argsort(places), np.cumsum(heights) - heights
+        values = values[ranges(starts[by_place], heights[by_place])]
         # A server has no variable of its own
         points = shared[agreement.of]
-        tangents = Tangents(points, -prices, *np.array([*proved.values()]).T)
-        return tangents, found, agreement.prices(prices, rest)
+        tangents, held = Tangents(points, -prices, *proved), Multipliers(values, lengths, encodings)
+        return tangents, held, agreement.prices(prices, rest)
 
     def heaviest(self) -> Hashable:
         """The client with most of what multipliers prove of all right sides."""
