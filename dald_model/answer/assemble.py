@@ -40,7 +40,8 @@ def assemble(outcome: Outcome, tolerances: tuple[float, float], seconds: float) 
             return dual_values(compiled[name], *held[compiled.places[name]])
 
         points, found = recovered(compiled, state, mu, duals, membership.gone)
-        multipliers = {ends: mu[slot].copy() for ends, slot in compiled.slots.items()}
+        prices = mu.copy()
+        multipliers = {ends: prices[slot] for ends, slot in compiled.slots.items()}
         is_whole = not (membership.gone or membership.cut)  # else not all have the same values
         given = split(compiled, found.values) if is_whole else points
         costs = _known_costs(compiled, given, state.tangents)

@@ -39,8 +39,9 @@ def is_right_by_tangents(compiled: Decomposition, state: State, tolerance: float
     lengths = Alike.by_variable(compiled).most(np.abs(at))
     scale = Floor(compiled, live, at, lengths)
     state.tangents = told._replace(objectives=np.array([*scale.costs.values()]))
-    beyond = {name: 2 * at[part] for name, part in compiled.columns.items()}
-    falls_beyond = not scale.is_least and keeps_constraints(compiled, beyond)
+    falls_beyond = not scale.is_least and keeps_constraints(
+        compiled, {name: 2 * at[part] for name, part in compiled.columns.items()}
+    )
     if not lengths.all() or not np.isfinite(scale.total) or falls_beyond:
         return False
     sides = (compiled.stacked.sizes @ lengths).reshape(2, -1).max(axis=0)

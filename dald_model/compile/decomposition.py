@@ -179,18 +179,17 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
         self.averages = tuple(name for name in self.servers if form.clients[name].is_server)
         self.couplings = tuple(name for name, c in form.clients.items() if c.is_coupling)
         self.network: HierarchicalNetwork = safest(self.graph, self.servers)
-        touching: dict[Hashable, list[tuple[Edge, int]]] = {name: [] for name in form.clients}
+        touching: dict[Hashable, tuple[list[Edge], list[np.ndarray]]]
+        touching, every = {name: ([], []) for name in form.clients}, np.arange(self.size)
         for edge, at in zip(form.edges, starts, strict=True):
+            entries = every[at : at + edge.size]
             for name in edge.ends:
-                touching[name].append((edge, at))
+                edges, places = touching[name]
+                edges.append(edge)
+                places.append(entries)
         self._lowering = Lowering()
         self._subproblems = {
-            name: Subproblem(
-                client,
-                [e for e, _ in touching[name]],
-                [at for _, at in touching[name]],
-                self._lowering,
-            )
+            name: Subproblem(client, *touching[name], self._lowering)
             for name, client in form.clients.items()
         }
         self.order: dict[Hashable, int] = {name: at for at, name in enumerate(self)}
@@ -311,19 +310,23 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
         for name, client in self.model.stated.items():
             # Nothing is known of who was never solved, or of a solver that gives no multipliers;
             # bounds that the compiler added for couplings come last and are nobody's
-            for rule, dual in zip(client.constraints, stated.get(name, ()), strict=False):
+            told = stated.get(name, ())
+            for rule, dual in zip(client.constraints if told else (), told, strict=False):
                 # One constraint object may stand in several clients; the AIO problem has it once
                 # and its multiplier there is the sum.
                 before = found.get(rule.id)
                 found[rule.id] = dual if before is None else _added(before, dual)
-        for edge in self.edges:
-            multiplier = mu[self.slots[edge.ends]]
-            for part in edge.parts:
-                if part.agreement.constraint is not None:
-                    dual = part.sign * multiplier[part.start : part.stop]
-                    shape = part.agreement.left.shape
-                    found[part.agreement.constraint.id] = (dual.reshape(shape, order="F"),)
+        for edge, part in self._declared_parts:
+            dual = part.sign * mu[self.slots[edge.ends]][part.start : part.stop]
+            shape = part.agreement.left.shape
+            found[part.agreement.constraint.id] = (dual.reshape(shape, order="F"),)
         return Recovered(values, at_clients, found, duals)
+
+    @cached_property
+    def _declared_parts(self) -> list[tuple[Edge, Any]]:
+        """The parts of edges that are equalities of the user's, each with its edge."""
+        parts = ((edge, part) for edge in self.edges for part in edge.parts)
+        return [(edge, part) for edge, part in parts if part.agreement.constraint is not None]
 
     @cached_property
     def holder(self) -> Hashable:
@@ -396,12 +399,12 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
     @cached_property
     def limited(self) -> dict[Hashable, list[cp.Constraint]]:
         """Client -> where it is defined, of those that are not defined everywhere."""
-        everywhere = {key for sub in self.values() if (key := sub.client.key) and key.is_everywhere}
-        return {
-            name: rules
-            for name, sub in self.items()
-            if sub.client.key not in everywhere and (rules := sub.client.domains)
-        }
+        found: dict[Hashable, list[cp.Constraint]] = {}
+        for name, sub in self.items():
+            known = sub.client.key
+            if (known is None or not known.is_everywhere) and (rules := sub.client.domains):
+                found[name] = rules
+        return found
 
     @cached_property
     def makers(self) -> list[cp.Variable]:

@@ -115,7 +115,7 @@ class Lowering:
 
     def _stacked(self, clients: Sequence[Client]) -> list[AlikeLowered] | None:
         """The same of some clients at once; None where that will not do."""
-        every = [client.leaves for client in clients]
+        every = [client.given.leaves for client in clients]
         known = [one for one in every if one is not None]
         like = next(self._alike(known[0].key, known[0].shapes), None)
         if like is None or len(clients) < 2 or like.shapes != known[0].shapes:

@@ -22,9 +22,9 @@ from dald_model.compile.stacked_maps import (
     ENTRYWISE,
     NotStackedError,
     StackedMaps,
+    StackedValue,
     only,
     stacked_parts,
-    stacked_value,
 )
 from dald_model.declare.affine import NO_OTHERS, affine_parts
 from dald_model.declare.client import Client
@@ -159,7 +159,7 @@ class Representative:
         given = [_stack(*pair) for pair in zip(columns, self._constants, strict=True)]
         stacks, stays = zip(*given, strict=True) if given else ((), ())
         read = self.lowered.read
-        value = stacked_value({key: stacks[at] for key, at in self._places.items()})
+        value = StackedValue({key: stacks[at] for key, at in self._places.items()})
         if not all(stays[at] for at in self._fixed):
             raise NotStackedError
         for source, number in zip(read.given.sources, read.given.numbers, strict=True):

@@ -112,15 +112,22 @@ def _side_by_side(part: StackedParts, variables: Sequence[cp.Variable]) -> Stack
     return np.concatenate(whole, axis=2)
 
 
-def stacked_value(known: Mapping[int, Stack]) -> Value:
-    """The values of constant expressions, from those of their leaves by id."""
+class StackedValue:
+    """The values of constant expressions, from those of their leaves by id.
 
-    def value(node: Any) -> Stack:
-        if id(node) in known:
-            return known[id(node)]
+    A function that calls itself holds itself, and would hold all data until Python looks for such.
+    """
+
+    def __init__(self, known: Mapping[int, Stack]) -> None:
+        self._known = known
+
+    def __call__(self, node: Any) -> Stack:
+        """The value of one."""
+        if id(node) in self._known:
+            return self._known[id(node)]
         if type(node) not in ENTRYWISE:
             raise NotStackedError
-        args = [value(arg) for arg in node.args]
+        args = [self(arg) for arg in node.args]
         # Axes that numpy adds in front are behind that of the clients
         more = [node.ndim + 1 - one.ndim for one in args]
         pairs = zip(args, more, strict=True)
@@ -128,8 +135,6 @@ def stacked_value(known: Mapping[int, Stack]) -> Value:
         if type(node) is Promote:
             return np.broadcast_to(given[0], (len(given[0]), *node.shape))
         return node.numeric(given)
-
-    return value
 
 
 def stacked_parts(expression: Any, value: Value) -> StackedParts:

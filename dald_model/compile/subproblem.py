@@ -81,7 +81,7 @@ class Subproblem(NotPicklable):
         self,
         client: Client,
         edges: Sequence[Edge],
-        offsets: Sequence[int],
+        places: Sequence[np.ndarray],
         lowering: Lowering | None = None,
     ) -> None:
         self.client = client
@@ -92,8 +92,7 @@ class Subproblem(NotPicklable):
         sizes = tuple([edge.size for edge in edges])
         signs = tuple([1 if edge.tail == name else -1 for edge in edges])
         self._slices, self.signs, self.rows, self._penalties = _ends(sizes, signs)
-        each = [np.arange(at, at + size) for at, size in zip(offsets, sizes, strict=True)]
-        self.entries = each[0] if len(each) == 1 else np.concatenate(each)
+        self.entries = places[0] if len(places) == 1 else np.concatenate(places)
         # The sides as the user wrote them, and the user's Parameters in them; most are variables
         self._given = [side for edge in edges for side in edge.given(name)]
         made = [side for side in self._given if not isinstance(side, cp.Variable)]
@@ -242,7 +241,7 @@ class Subproblem(NotPicklable):
         """
         parameters = self.side_parameters
         if self._sides is None or (parameters and self._sides[0] != _values(parameters)):
-            values = _values(parameters)
+            values = _values(parameters) if parameters else b""
             self._sides = values, stacked_map(self._given, self.variables)
         return self._sides[1]
 

@@ -36,6 +36,8 @@ LARGEST = 5000
 measured for 2,000, of which the cube is some 3 s."""
 KINKS = ("abs", "norm")
 """Kinds that are eliminated at the head of a cone."""
+NOTHING_BESIDE = 0, 0, ()
+"""No equalities, no inequalities, no terms: the middle of a form's shape."""
 INFINITE = (1 - 1e-12) * 1e20
 """Right sides of inequalities from which on they bound nothing, as in Clarabel."""
 
@@ -87,14 +89,17 @@ class Assembly:
         if not is_read:
             self._places[name] = Encoding.CONES, self._add_cones(form.cone, columns)
             return
-        own = self._beyond(columns, form.extra)
         quadratic = form.quadratic
+        own = self._beyond(columns, form.extra)
         if quadratic.matrix is not None:
             self._quadratics.append((quadratic.matrix, columns))
         elif quadratic.root is not None and quadratic.root.shape[0]:
             self._roots.append((quadratic.root, columns))
         self._linear.append((quadratic.linear, columns))
         self._constant += quadratic.constant
+        if form.shape[1:4] == NOTHING_BESIDE:  # as of many clients
+            self._places[name] = Encoding.ROWS, []
+            return
         places = [
             self._add(key, rows.matrix, rows.rhs, own[: rows.matrix.shape[1]])
             for key, rows in (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -211,7 +212,8 @@ class Member(Participant):
     ) -> Programme:
         stops = np.cumsum([0, *(own.size for own in self._of.values())])
         assembly = Assembly(int(stops[-1]), self._takes_jumps)
-        apart = np.split(np.arange(stops[-1]), stops[1:-1]) if self._of else ()
+        each, ends = np.arange(stops[-1]), stops.tolist()
+        apart = [each[at:to] for at, to in pairwise(ends)]
         assembly.enter(forms, dict(zip(self._of, apart, strict=True)))
         return assembly.programme(known, is_apart=True)
 

@@ -228,7 +228,7 @@ def to_a_point(client: Client, lowering: Lowering | None = None) -> Subproblem:
     edge = Edge(client.name, ("point", client.name))
     for variable in client.variables:
         edge.add(ConsensusEquality(variable, cp.Variable(variable.shape)), client.name)
-    return Subproblem(client, [edge], [0], lowering)
+    return Subproblem(client, [edge], [np.arange(edge.size)], lowering)
 
 
 def _kinks_of(sub: Subproblem) -> cp.Expression:

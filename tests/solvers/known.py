@@ -47,7 +47,7 @@ def make_sub(
 ) -> dm.Subproblem:
     """A client with an edge for every side; of the edges ``heads`` it is the head."""
     client = dm.Client(name, cp.Minimize(cost), tuple(rules))
-    edges, starts, at = [], [], 0
+    edges, places, at = [], [], 0
     for k, side in enumerate(sides or [client.variables[0]]):
         other = cp.Variable(side.shape)
         if k in heads:
@@ -57,9 +57,9 @@ def make_sub(
             edge = Edge(name, f"other {k}")
             edge.add(ConsensusEquality(side, other), name)
         edges.append(edge)
-        starts.append(at)
+        places.append(np.arange(at, at + edge.size))
         at += edge.size
-    return dm.Subproblem(client, edges, starts, LOWER)
+    return dm.Subproblem(client, edges, places, LOWER)
 
 
 def sigmoid(u: np.ndarray) -> np.ndarray:
