@@ -99,20 +99,24 @@ def consensus_form(
     is not asked for also holds the constraints that its clients repeat; one that is asked for only
     averages, as the paper's.
     """
-    users = [len(names) for names in owners_of(clients.values()).values()]
-    if not served and topology is None and max(users, default=0) == 2 < len(clients):
+    owners = owners_of(clients.values())
+    most = max(map(len, owners.values()), default=0)
+    if not served and topology is None and most == 2 < len(clients):
         try:
-            return _form(clients, agreements, None, further, pairs=True, may_part=may_part)
+            return _form(clients, owners, agreements, None, further, pairs=True, may_part=may_part)
         except DisconnectedError:
             pass
     common = NOTHING
     if not served and topology is None:
-        common = common_rules(clients.values(), owners_of(clients.values()))
-    return _form(clients, agreements, topology, further, common, pairs=False, may_part=may_part)
+        common = common_rules(clients.values(), owners)
+    return _form(
+        clients, owners, agreements, topology, further, common, pairs=False, may_part=may_part
+    )
 
 
 def _form(
     clients: Mapping[Hashable, Client],
+    owners: Owners,
     agreements: Sequence[ConsensusEquality],
     topology: nx.Graph | None,
     further: Sequence[Link],
@@ -122,7 +126,6 @@ def _form(
     may_part: bool,
 ) -> ConsensusForm:
     """The same with an edge for each shared variable, or one server where no topology is given."""
-    owners = owners_of(clients.values())
     shared = {v.id: v for c in clients.values() for v in c.variables if len(owners[v.id]) > 1}
     local = dict(clients)
     homes: dict[int, dict[Hashable, cp.Variable]] = {}
@@ -162,8 +165,8 @@ def _form(
             homes.setdefault(v.id, {})[server.name] = v
     local |= servers
 
-    owners = owners_of(local.values())
-    triples = [(a, *check_sides(a, owners)) for a in agreements]
+    by_copy = owners_of(local.values()) if agreements else {}
+    triples = [(a, *check_sides(a, by_copy)) for a in agreements]
     links += [_at_home(link, homes) for link in further]
     triples += [
         (ConsensusEquality(one.left, one.right, one.constraint), one.left_owner, one.right_owner)

@@ -120,14 +120,18 @@ class AlikeClient(Client):
         self,
         name: Hashable,
         first: Client,
-        variables: Sequence[cp.Variable],
-        constants: Sequence[Any],
+        variables: list[cp.Variable],
+        constants: list[Any],
     ) -> None:
         known = first.leaves
         assert known is not None
-        data = Leaves(known.key, [*variables], [*constants], known.promoted, known.signed)
+        key, _, _, promoted, signed = known
         self.__dict__.update(
-            name=name, _first=first, variables=data.variables, _own_leaves=data, key=known.key
+            name=name,
+            _first=first,
+            variables=variables,
+            _own_leaves=Leaves(key, variables, constants, promoted, signed),
+            key=key,
         )
 
     @property
@@ -167,9 +171,21 @@ class AlikeClient(Client):
     @cached_property
     def constraints(self) -> Rules:  # pyright: ignore[reportIncompatibleVariableOverride] - made when read
         """See :class:`Client`; one without data or variables of its own is the other's."""
-        found = [(rule, with_parts(rule, self._instead)) for rule in self._first.constraints]
+        theirs, ours = self._both
+        pairs = zip(
+            [*theirs.variables, *theirs.constants], [*ours.variables, *ours.constants], strict=True
+        )
+        differs = {id(one) for one, other in pairs if one is not other}
+        rules = zip(self._first.constraints, self._first.leaves_of_rules, strict=True)
+        return tuple(
+            rule if differs.isdisjoint(leaves) else self._own(rule) for rule, leaves in rules
+        )
+
+    def _own(self, rule: cp.Constraint) -> cp.Constraint:
+        """A constraint of the other's with this client's data."""
+        own = with_parts(rule, self._instead)
         # A copy has the id by which cvxpy knows the dual values of the other's
-        return tuple(own if own is rule else type(own)(*own.args) for rule, own in found)
+        return type(own)(*own.args)
 
     @property
     def is_constrained(self) -> bool:

@@ -237,12 +237,17 @@ def _alike(rest: Sequence[Owner], read: Read) -> tuple[dict[Hashable, Client], l
     places = {id(v): at for at, v in enumerate(held) if isinstance(v, cp.Variable)}
     places |= {id(one.constant): one.at for one in asked}
     clients: dict[Hashable, Client] = {name: first}
+    theirs = [(v, places.get(id(v))) for v in known.variables]
+    given = [(c, places.get(id(c)), blocks.get(id(c))) for c in known.constants]
+    has_own = any(place is not None for _, place in theirs)
     for at in np.flatnonzero(is_like)[1:].tolist():
         (other, _), its = rest[at]
-        variables = [its[places[id(v)]] if id(v) in places else v for v in known.variables]
+        variables = known.variables
+        if has_own:
+            variables = [v if place is None else its[place] for v, place in theirs]
         data = [
-            Datum(_number(its[places[id(c)]], blocks[id(c)][at])) if id(c) in blocks else c
-            for c in known.constants
+            constant if place is None or block is None else Datum(_number(its[place], block[at]))
+            for constant, place, block in given
         ]
         clients[other] = AlikeClient(other, first, variables, data)
     _check([pair for pair, _ in rest if pair[0] in clients], clients, read)
