@@ -168,9 +168,13 @@ class AlikeClient(Client):
         goal = self._first.objective
         return type(goal)(with_parts(goal.expr, self._instead))
 
-    @cached_property
+    @property
     def constraints(self) -> Rules:  # pyright: ignore[reportIncompatibleVariableOverride] - made when read
         """See :class:`Client`; one without data or variables of its own is the other's."""
+        return self._constraints if self._first.constraints else ()
+
+    @cached_property
+    def _constraints(self) -> Rules:
         theirs, ours = self._both
         pairs = zip(
             [*theirs.variables, *theirs.constants], [*ours.variables, *ours.constants], strict=True

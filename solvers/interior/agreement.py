@@ -48,7 +48,9 @@ class Agreement:
         ends = apart.indices[one], apart.indices[two]
         graph = sp.csr_array((np.ones(pairs.size), ends), shape=(width, width))
         self.count, self.of = connected_components(graph, directed=False)
-        self._rest = np.setdiff1d(np.arange(half), pairs)
+        is_left = np.ones(half, dtype=bool)
+        is_left[pairs] = False
+        self._rest = np.flatnonzero(is_left)
         self.rows, self.right = apart[self._rest], right[self._rest]
         # A spanning forest, in which each pair has a number that its edge is found by
         numbers = sp.coo_array((np.arange(1.0, pairs.size + 1), ends), shape=(width, width))
@@ -98,5 +100,7 @@ class Agreement:
         degree = np.diff(tree.indptr)
         order = np.argsort(-degree, kind="stable")
         roots = order[np.unique(self.of[order], return_index=True)[1]]
-        kept = np.setdiff1d(np.flatnonzero(degree), roots)
+        is_kept = degree > 0
+        is_kept[roots] = False
+        kept = np.flatnonzero(is_kept)
         return kept, splu(sp.csc_array(tree[:, kept].T)).solve
