@@ -32,7 +32,7 @@ def assemble(outcome: Outcome, tolerances: tuple[float, float], seconds: float) 
     if state is not None:
         mu = state.estimate
         mu[membership.off] = 0.0  # what is not in the problem has no price
-        held = state.held
+        held = state.held if compiled.constrained else []
 
         def duals(name: Hashable) -> tuple[Any, ...]:
             if name not in compiled.constrained or not compiled[name].client.is_convex:

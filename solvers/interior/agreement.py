@@ -103,4 +103,7 @@ class Agreement:
         is_kept = degree > 0
         is_kept[roots] = False
         kept = np.flatnonzero(is_kept)
-        return kept, splu(sp.csc_array(tree[:, kept].T)).solve
+        matrix = sp.csc_array(tree[:, kept].T)
+        if matrix.nnz == kept.size:  # stars, in which each edge has one end besides the middle
+            return kept, lambda right: right[matrix.indices] / matrix.data
+        return kept, splu(matrix).solve
