@@ -63,11 +63,8 @@ def written(result: Answer) -> bytes:
     at = {key: place for place, key in enumerate(ids)}
     theirs = {v.id: v for v in model.variables}
     places = {name: _places(compiled[name].variables, compiled, at) for name in found.at_clients}
-    duals = {
-        n: held
-        for n, held in found.local_duals.items()
-        if n in model.stated or n == compiled.holder
-    }
+    stated, holder = model.stated, compiled.holder
+    duals = {n: held for n, held in found.local_duals.items() if n in stated or n == holder}
     history, words = _history(result.history, list(compiled))
     arrays |= {f"history.{column}": values for column, values in history.items()}
     header = {
@@ -98,7 +95,7 @@ def written(result: Answer) -> bytes:
             (found.at_clients[name][ids[place]] for name in places for place in places[name]),
         ),
         "duals": [[said(n), [len(rule) for rule in held]] for n, held in duals.items()],
-        "rules": [[said(n), list(map(outline, c.constraints))] for n, c in model.stated.items()],
+        "rules": [[said(n), list(map(outline, c.constraints))] for n, c in stated.items()],
         "dual shapes": kept("duals", (x for held in duals.values() for rule in held for x in rule)),
         "edges": [
             [list(map(said, edge.ends)), [[outline(p.agreement), p.stop] for p in edge.parts]]

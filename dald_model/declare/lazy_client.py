@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
+from operator import is_
 from typing import Any, NamedTuple
 
 import cvxpy as cp
@@ -213,6 +214,14 @@ class AlikeClient(Client):
         own = {id(one) for one, other in pairs if id(one) in there and not _is_same(one, other)}
         rules = zip(self._first.constraints, by_rule, strict=True)
         return [rule if own.isdisjoint(leaves) else None for rule, leaves in rules]
+
+    @property
+    def _goal(self) -> str:
+        """See :class:`Client`; the other's where it reads the same: of data the shapes are told."""
+        theirs, ours = self._both
+        is_same = all(map(is_, theirs.variables, ours.variables))
+        is_same = is_same and all(np.size(constant.value) > 1 for constant in ours.constants)
+        return self._first._goal if is_same else super()._goal
 
     def keeping(self, places: tuple[int, ...]) -> Client:
         theirs, ours = self._both

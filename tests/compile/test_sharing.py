@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
+from dald_model.compile.alike_lowered import AlikeLowered
 from tests.compile.both_ways import by_clarabel, by_cvxpy, compiled, turn
 from tests.compile.clients import SPD, F, Share, b, untyped
 from tests.expect import flat, largest, number
@@ -194,3 +195,20 @@ def test_the_same_answer_whatever_was_compiled_and_forgotten_before() -> None:
         v = cp.Variable(2 + at % 4)
         cost = cp.sum_squares(v - at) + cp.norm1(v[: 1 + at % 2]) + cp.sum(cp.exp(v))
         has_the_values(compiled(cost, [])["client"], 1)
+
+
+def test_owners_of_unequal_sizes_follow_one_of_their_size():
+    """By closed forms; but for the first of each size none is read by itself."""
+    rng, w, model = np.random.default_rng(0), cp.Variable(3, name="w"), dm.Model()
+    data = {
+        i: (rng.normal(size=(rows, 3)), rng.normal(size=rows)) for i, rows in enumerate([5, 7] * 15)
+    }
+    model.clients(data, lambda own: cp.sum_squares(own[0] @ w - own[1]))
+    compiled = model.compile()
+    for name, (A, y) in data.items():
+        form = compiled[name].form
+        assert form is not None
+        np.testing.assert_allclose(form.quadratic.full, 2 * A.T @ A, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(form.quadratic.linear, -2 * A.T @ y, rtol=1e-12, atol=1e-12)
+        assert form.quadratic.constant == pytest.approx(y @ y)
+    assert [i for i in data if not isinstance(compiled[i].lowered, AlikeLowered)] == [0, 1]
