@@ -220,7 +220,8 @@ class AlikeClient(Client):
         """See :class:`Client`; the other's where it reads the same: of data the shapes are told."""
         theirs, ours = self._both
         is_same = all(map(is_, theirs.variables, ours.variables))
-        is_same = is_same and all(np.size(constant.value) > 1 for constant in ours.constants)
+        pairs = zip(theirs.constants, ours.constants, strict=True)
+        is_same = is_same and all(one is two or np.size(two.value) > 1 for one, two in pairs)
         return self._first._goal if is_same else super()._goal
 
     def keeping(self, places: tuple[int, ...]) -> Client:
