@@ -154,6 +154,9 @@ def verify(
 ) -> Verification:
     r"""Certify the result, solve ``model.monolithic()`` by plain cvxpy, and compare.
 
+    Of objectives alike over the same variables the data are stacked, as one writes it by hand; the
+    sum is compared with the owners' own at two points.
+
     With F the objective as it is minimised, x the values in the result, S the cost of consensus and
     L the lengths (:mod:`dald_model.answer.scale`), the rows are
 
