@@ -48,7 +48,7 @@ class Recovered:
     """
 
     values: dict[int, np.ndarray]
-    at_clients: Mapping[Hashable, dict[int, np.ndarray]]
+    at_clients: dict[Hashable, dict[int, np.ndarray]] | Copies
     duals: dict[int, tuple[Any, ...]]
     local_duals: Mapping[Hashable, Any]
 
@@ -90,6 +90,9 @@ class Copies(Mapping[Hashable, dict[int, np.ndarray]]):
 
     def __len__(self) -> int:
         return len(self._compiled)
+
+    def __or__(self, other: Mapping[Any, Any]) -> dict[Hashable, Any]:
+        return {**self, **other}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Copies:
         found = Copies(self._compiled, deepcopy(self.points, memo))

@@ -60,7 +60,7 @@ def corrupted(
     key = next(k for k in own if measured[names[k]])
     step = by * units.variable
     moved = own | {key: _moved(own[key], rng, step)}
-    held = {**recovered.at_clients, name: moved}
+    held = recovered.at_clients | {name: moved}
     yield f"an entry at {name}", replace(result, recovered=replace(recovered, at_clients=held))
     if key in recovered.values:
         values = recovered.values | {key: _moved(recovered.values[key], rng, step)}
