@@ -26,6 +26,9 @@ SHARP = 1e-9
 """Steps shorter than this say that the point is right up to them."""
 GAIN = 0.5
 """A step is kept where what is violated falls below this share."""
+AWAY = 1e-6
+"""Share of what is added up for the slack of a row above which it is eliminated, by a division by
+the slack: rounding leaves 1e-10 of that then."""
 GROWN = 1e3
 """Multipliers that grow by this factor in a step are anything."""
 
@@ -67,10 +70,9 @@ class Polisher:
         self._head = heads[self._tail]
         self._first = ~self._equal
         self._first[self._tail] = False
-        # Of the system only the rows of the cones are others from step to step
-        size = matrix.shape[0]
-        self._system = np.zeros((size + rhs.size, size + rhs.size))
-        self._system[:size, :size], self._system[:size, size:] = matrix, rows.T
+        self._single = self._first.copy()
+        self._single[self._head] = False
+        self._sizes = np.abs(rows)
 
     def polish(
         self, linear: np.ndarray, x: np.ndarray, z: np.ndarray, *, is_near: bool = True
@@ -130,24 +132,37 @@ class Polisher:
         found[tail] = s[head] * z[tail] + z[head] * s[tail]
         return found
 
-    def _arrow(self, u: np.ndarray) -> np.ndarray:
-        """The matrix of the product with u."""
-        tail, head = self._tail, self._head
-        found = np.diag(u)
-        found[tail, tail] = u[head]
-        found[tail, head] = found[head, tail] = u[tail]
-        return found
-
+    @np.errstate(all="ignore")
     def _step(self, x: np.ndarray, z: np.ndarray, found: np.ndarray) -> np.ndarray | None:
-        s = self._rhs - self._rows @ x
-        lower, right = -self._arrow(z) @ self._rows, self._arrow(s)
-        lower[self._equal], right[self._equal] = -self._rows[self._equal], 0.0
-        self._system[x.size :, : x.size], self._system[x.size :, x.size :] = lower, right
+        """Newton's step, None where it is not finite.
+
+        Rows that do not hold x are eliminated, :math:`dz = (r + z A dx) / s`.
+        """
+        s, rows, size = self._rhs - self._rows @ x, self._rows, x.size
+        added = np.abs(self._rhs) + self._sizes @ np.abs(x)
+        is_away = self._single & (s > AWAY * added)
+        kept, away = np.flatnonzero(~is_away), np.flatnonzero(is_away)
+        of_x, of_rows = found[:size], found[size:]
+        far, weights, wanted = rows[away], z[away] / s[away], of_rows[away] / s[away]
+        system = np.zeros((size + kept.size, size + kept.size))
+        system[:size, :size] = self._matrix + far.T @ (weights[:, None] * far)
+        system[:size, size:] = rows[kept].T
+        system[size:, :size] = np.where(
+            self._equal[kept, None], -rows[kept], -self._times(rows, z[:, None])[kept]
+        )
+        own = np.where(self._equal, 0.0, s)
+        at = size - 1 + np.cumsum(~is_away)  # of the rows that are kept, in the system
+        tail, head = at[self._tail], at[self._head]
+        system[at[kept], at[kept]] = own[kept]
+        system[tail, tail] = own[self._head]
+        system[tail, head] = system[head, tail] = own[self._tail]
         try:
-            with np.errstate(all="ignore"):
-                step = np.linalg.solve(self._system, found)
+            solved = np.linalg.solve(system, np.append(of_x - far.T @ wanted, of_rows[kept]))
         except np.linalg.LinAlgError:
             return None
+        step = np.append(solved[:size], np.zeros(s.size))
+        step[size + kept] = solved[size:]
+        step[size + away] = wanted + weights * (far @ solved[:size])
         return step if np.isfinite(step).all() else None
 
     def _within(self, x: np.ndarray, z: np.ndarray) -> bool:
