@@ -10,10 +10,10 @@ For :math:`\min \tfrac12 v^\top P v + q^\top v` with :math:`A v + s = b, \; s \i
 A solver finds either to some digits only, so it is asked what they prove: that no point within
 ``REACH`` of zero is feasible, or that the objective falls for that long, and by more than the
 direction's own error explains where the objective is steep. The program is to be in units in which
-its solutions would be of size one. They may be wrong for a variable, so the rows must cancel there
-to rounding beside where they do not have to, in units in which rows and columns are alike; and it
-reaches at least some times as far as the rows say on which the proof rests: one of
-:math:`a v \le b` asks for moves of :math:`|b / a|`.
+its solutions would be of size one. They may be wrong for a variable, so the rows that a proof
+rests on must cancel in each variable that they have: what is left there is a share of its terms
+that rounding and solvers explain, however little it is beside other variables' terms. (Three owners
+of :math:`\min t / 3, \; |u - p_i|^2 \le t` were "infeasible" in units in which t is 6e6.)
 
 Where the digits of an interior point prove nothing, most of what users contradict themselves in is
 linear, such as a trace that is 6 and at most 0: a vertex of the linear rows' own Farkas program
@@ -33,13 +33,10 @@ from dald_model.compile.form import LINEAR, ConeProgram, cone_height
 REACH = 1e4
 """How far a certificate has to reach."""
 TIGHT = 1e-6
-"""How far a direction may leave the cones, relative to the rows and its length; and the share of
-its terms that their sum is at least, as less may be rounding."""
+"""How far a direction may leave the cones, relative to the rows and its length; the share of its
+terms that a sum is at least, as less may be rounding, and at most where terms are to cancel; and
+the share of the largest multiplier, in units of its row, below which one is a solver's rounding."""
 
-BEYOND = 4.0
-"""How many times as far as the rows ask."""
-CARRIED = 1e-3
-"""Share of the fall that a row has part in on which a proof rests."""
 MARGIN = 1e2
 """How many times farther than the worst of its rows says a direction may be from the cones."""
 NOTHING_LEFT = 1e-15
@@ -69,11 +66,11 @@ def is_infeasible(cone: ConeProgram, multipliers: Any) -> bool:
     if not is_negative:
         return False
     left, sizes = np.abs(cone.rows.T @ z), abs(cone.rows).T @ np.abs(z)
-    _, units = _balanced(cone.rows)
-    if (units * left > TIGHT * (units * sizes).max()).any():
+    told = np.abs(z) * np.sqrt(sp.csr_array(cone.rows).power(2).sum(axis=1))
+    by_rows = abs(sp.csc_array(cone.rows)[told > TIGHT * told.max()]).sum(axis=0)
+    if ((by_rows > 0) & (left > TIGHT * sizes)).any():
         return False
-    reach = np.maximum(REACH, BEYOND * _asked(cone, z, -fall))
-    return bool(reach @ np.where(left > NOTHING_LEFT * sizes, left, 0.0) <= -fall)
+    return REACH * float(left[left > NOTHING_LEFT * sizes].sum()) <= -fall
 
 
 def _of_linear_rows(cone: ConeProgram) -> tuple[ConeProgram, np.ndarray]:
@@ -116,18 +113,6 @@ def _roots(matrix: Any, axis: int) -> np.ndarray:
     """The roots of the largest entries of columns or rows, one where there are none."""
     largest = np.asarray(abs(matrix).max(axis=axis).todense()).reshape(-1)
     return np.sqrt(np.where(largest > 0, largest, 1.0))
-
-
-def _asked(cone: ConeProgram, z: np.ndarray, fall: float) -> np.ndarray:
-    """How far the rows that carry a proof ask each variable to move, at least one, (m,)."""
-    matrix = sp.csr_array(cone.rows)
-    matrix.eliminate_zeros()
-    carries = np.abs(cone.rhs * z) >= CARRIED * fall
-    rows = sp.coo_array(matrix[carries])
-    found = np.ones(cone.linear.size)
-    moves = np.abs(cone.rhs[carries])[rows.row] / np.abs(rows.data)
-    np.maximum.at(found, rows.col, moves)
-    return found
 
 
 def is_unbounded(cone: ConeProgram, direction: Any, slacks: Any) -> bool:

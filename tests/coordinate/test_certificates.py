@@ -107,3 +107,19 @@ def test_squares_are_not_unbounded_in_units_that_are_too_short(both: bool) -> No
     model.client("b", cp.sum_squares(w - 2), [w**2 <= 1e-12] if both else [])
     model.topology("server")
     assert model.solve(max_rounds=60).status != "unbounded"
+
+
+@pytest.mark.parametrize("is_star", [True, False])
+def test_a_level_that_may_be_as_high_as_needed_is_not_infeasible(is_star: bool) -> None:
+    """The smallest circle around three points, min t with |u - p_i|^2 <= t: any u and a large t.
+
+    t is 12.25 at the best, and zero at each owner's own answer, so nobody knows its size.
+    """
+    model, points = dm.Model("enclosed"), np.array([[1.0, 2.0], [3.0, 5.0], [8.0, 2.0]])
+    every = [cp.Variable(3, name=f"x{0 if is_star else i}") for i in range(1 if is_star else 3)]
+    for i, point in enumerate(points):
+        x = every[i % len(every)]
+        model.client(i, x[0] / 3, [cp.sum_squares(x[1:] - point) <= x[0]])
+    if not is_star:
+        model.consensus(every[0] == every[1], every[1] == every[2])
+    assert model.solve(max_rounds=120).status in ("optimal", "round_limit")
