@@ -24,6 +24,9 @@ from dald_model.coordinate.acceleration.evaluation import Accelerator, Evaluatio
 from dald_model.coordinate.acceleration.master import Master
 from dald_model.solvers.exact.native import solved_once
 
+LARGEST, MANY, AGREED = 4000, 30_000, 400
+"""Coordinates of all clients together beyond which its own solver is too slow; and beyond which
+that is so although the clients agree on no more numbers than the last."""
 NEARNESS = 0.01
 """The first pull t, as a share of that of the first penalties."""
 NEAREST, FARTHEST = 1.0, 1e-9
@@ -38,6 +41,11 @@ first share of how far the answers were from that, and these do not come nearer 
 clients are asked beyond their bounds, up to so many times that distance steeper."""
 TOLERANCE = 1e-11
 """Of the coordinator's own solver."""
+FEW, TRIALS = 200, 6
+"""More bounds than these are left out at first, and so often those that were missed are added: of
+less an interior point is as quick, whose multipliers, of many, do not hang on what was left out."""
+MISSED = 1e-10
+"""A bound that was left out is missed where it is higher by more than this share of all heights."""
 ACTIVE = 1e-9
 """Bounds of a smaller share in the optimum are not active."""
 
@@ -152,16 +160,17 @@ class BundleModel(Accelerator):
             matrix=sp.csc_array(sp.diags_array(pull)),
             constant=0.0,
             linear=np.concatenate([np.zeros(centre.size), np.ones(above)]),
-            rows=sp.csc_array(sp.vstack([ties, bounds])),
-            rhs=np.concatenate([(agreed.rhs - agreed.rows @ centre) / unit, -height / scale]),
-            cones=(("ZeroConeT", agreed.rhs.size), ("NonnegativeConeT", size)),
+            rows=sp.csc_array(ties),
+            rhs=(agreed.rhs - agreed.rows @ centre) / unit,
+            cones=(("ZeroConeT", agreed.rhs.size),),
         )
-        same = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), TOLERANCE)
-        answer = solved_once(program, **same)
-        if str(answer.status) not in ("Solved", "AlmostSolved"):
+        is_bare = np.bincount(number, rows.is_likely, above)[number] == 0
+        likely = rows.is_likely | is_bare | (size <= FEW)
+        found = _bounded(program, bounds, -height / scale, likely)
+        if found is None:
             return None
-        moved, risen = np.split(np.array(answer.x), [centre.size])
-        tied, shares = np.split(np.array(answer.z), [agreed.rhs.size])
+        point, tied, shares = found
+        moved, risen = np.split(point, [centre.size])
         sizes = np.zeros(above)
         np.maximum.at(sizes, number, np.abs(rows.height) + abs(rows.matrix) @ np.abs(centre))
         # Bounds resolve points to the root of rounding, where an objective bends
@@ -171,3 +180,33 @@ class BundleModel(Accelerator):
         heights = np.full(self._cuts.count, -np.inf)
         heights[owners] = highest + scale * risen
         return centre + unit * moved, heights, np.maximum(shares, 0.0), unit * tied
+
+
+def _bounded(
+    program: ConeProgram, bounds: sp.csr_array, rhs: np.ndarray, chosen: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """The optimum of a program under many bounds more, and the multipliers of both.
+
+    Few of them are active: it is solved with those ``chosen``, and again with those it missed;
+    in the end with all.
+    """
+    same = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), TOLERANCE)
+    trials = 0
+    while True:
+        part = program._replace(
+            rows=sp.csc_array(sp.vstack([program.rows, bounds[chosen]])),
+            rhs=np.concatenate([program.rhs, rhs[chosen]]),
+            cones=(*program.cones, ("NonnegativeConeT", int(chosen.sum()))),
+        )
+        answer = solved_once(part, **same)
+        if str(answer.status) not in ("Solved", "AlmostSolved"):
+            return None
+        point = np.array(answer.x)
+        is_missed = ~chosen & (bounds @ point - rhs > MISSED)
+        if not is_missed.any():
+            tied, own = np.split(np.array(answer.z), [program.rhs.size])
+            shares = np.zeros(rhs.size)
+            shares[chosen] = own
+            return point, tied, shares
+        trials += 1
+        chosen = chosen | is_missed | (trials == TRIALS)

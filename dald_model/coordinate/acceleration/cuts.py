@@ -29,11 +29,14 @@ class Rows(NamedTuple):
     matrix : csc_array, shape (rows, count of z)
     height : ndarray, shape (rows,)
     owner : ndarray of int
+    is_likely : ndarray of bool
+        Whether it was active when :meth:`Cuts.prune` was told last, or was not there yet.
     """
 
     matrix: sp.csc_array
     height: np.ndarray
     owner: np.ndarray
+    is_likely: np.ndarray
 
 
 class Cuts:
@@ -62,6 +65,7 @@ class Cuts:
         self._slopes: list[np.ndarray] = []
         self._heights: list[np.ndarray] = []
         self._kept: list[np.ndarray] = []
+        self._likely: list[np.ndarray] = []
 
     def add(self, points: np.ndarray, slopes: np.ndarray, objectives: np.ndarray) -> np.ndarray:
         """Bounds at the clients' points (N,), of slopes (N,) and objectives (n,); gives h."""
@@ -71,6 +75,7 @@ class Cuts:
         self._slopes.append(slopes if np.isfinite(slopes).all() else np.nan_to_num(slopes))
         self._heights.append(heights)
         self._kept.append(np.isfinite(heights))
+        self._likely.append(self._kept[-1])
         if len(self._kept) > MOST:
             self._forget_first()
         return heights
@@ -92,7 +97,7 @@ class Cuts:
         matrix = sp.coo_array((slopes * agreed.factor[column], where), shape=shape).tocsc()
         height = np.array(self._heights)[kept]
         height += np.bincount(where[0], slopes * agreed.constant[column], height.size)
-        return Rows(matrix, height, np.nonzero(kept)[1])
+        return Rows(matrix, height, np.nonzero(kept)[1], np.array(self._likely)[kept])
 
     def mixed(self, weights: np.ndarray) -> np.ndarray:
         """The slopes (N,) of the convex combinations of each group's bounds; zero for servers."""
@@ -109,15 +114,16 @@ class Cuts:
         at = 0
         for number, kept in enumerate(self._kept):
             count = int(kept.sum())
+            self._likely[number] = kept.copy()
+            self._likely[number][kept] = is_active[at : at + count]
             if number < len(self._kept) - RECENT:
-                self._kept[number] = kept.copy()
-                self._kept[number][kept] = is_active[at : at + count]
+                self._kept[number] = self._likely[number]
             at += count
         while self._kept and not self._kept[0].any():
             self._forget_first()
 
     def _forget_first(self) -> None:
-        for one in (self._slopes, self._heights, self._kept):
+        for one in (self._slopes, self._heights, self._kept, self._likely):
             del one[0]
 
 

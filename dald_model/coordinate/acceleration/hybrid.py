@@ -10,7 +10,7 @@ import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.anderson import Anderson
-from dald_model.coordinate.acceleration.bundle import BundleModel
+from dald_model.coordinate.acceleration.bundle import AGREED, LARGEST, MANY, BundleModel
 from dald_model.coordinate.acceleration.evaluation import (
     Accelerator,
     Evaluation,
@@ -24,8 +24,7 @@ from dald_model.values import BYTES
 
 LATER, WORK = 200, 2e7
 """Clients of up to so many shared entries are learned where rounds are slow without; and as long as
-their cubes sum up to no more, the cost per round of the coordinator's own eigenproblems. Bounds
-have a turn where all entries times those agreed on are no more, the cost of one round's factor."""
+their cubes sum up to no more, the cost per round of the coordinator's own eigenproblems."""
 FAR, LABOUR = 400, 1e9
 """The same where there is no server, so that news takes as many rounds as the graph is wide. On
 grids of 64 to 400 logistic clients of 60 to 220 columns models saved 44 to more than 77 % of the
@@ -48,9 +47,9 @@ class Hybrid:
     """Learned curvature, bounds or Anderson acceleration, whichever makes more of the rounds.
 
     They take turns (:class:`Portfolio`): secant coordination, with Anderson acceleration where its
-    models cannot be trusted; and, where most clients with data have kinks or no curvature at all,
-    the bounds of :mod:`.bundle`, which have the first turn. In their turn models propose where they
-    are sure (:class:`Sure`). All learn from every round.
+    models cannot be trusted; and the bounds of :mod:`.bundle`, which have the first turn where most
+    clients with data have kinks or no curvature at all. In their turn models propose where they are
+    sure (:class:`Sure`). All learn from every round.
 
     Where a client has more shared entries than :class:`Secant` takes, most smooth problems are
     solved by :class:`Anderson` before a model is learned. So that begins alone, and models have
@@ -81,13 +80,15 @@ class Hybrid:
         secant = SecantModel(opening)
         ways: list[tuple[Accelerator, ...]] = [(secant, mixer)]
         first = 0
+        size, agreed = secant.coordinates.size, secant.master.agreed.weight.size
         is_narrow = self._takes(sizes) or _is_within(sizes, LATER, WORK)
-        work = secant.coordinates.size * secant.master.agreed.count
-        has_kinks = is_narrow and work <= WORK and _has_kinks(compiled)
+        is_small = is_narrow and size <= LARGEST
+        may_bound = is_small or (is_narrow and size <= MANY and agreed <= AGREED)
+        has_kinks = may_bound and _has_kinks(compiled)
         if not (self._takes(sizes) or secant.recalled or has_kinks):
             ways.insert(0, (mixer,))
-        if has_kinks:  # smooth clients do not repay what bounds cost per round
-            first = len(ways)
+        if is_small or has_kinks:  # many smooth clients do not repay what bounds cost per round
+            first = len(ways) if has_kinks else 0
             bundle = BundleModel(secant.master, opening.heads)
             ways.append((Sure(secant), bundle, secant, mixer))
         return Portfolio(ways, first)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -31,6 +32,21 @@ def known_sum(values: np.ndarray) -> float:
     """The sum of those that are no NaN."""
     total = float(values.sum())
     return float(np.nansum(values)) if math.isnan(total) else total
+
+
+class Models(Protocol):
+    """Models of the clients of a group."""
+
+    def learn(self, points: np.ndarray, moved: np.ndarray, told: np.ndarray) -> float:
+        """Correct the models, if that is how they are found; gives their squared error before.
+
+        All arguments have shape (n, r); ``points`` are where they are now.
+        """
+        ...
+
+    def stiffness(self) -> np.ndarray:
+        """The Hessians B of the clients' objectives, (n, r, r)."""
+        ...
 
 
 class LocalModels:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,7 @@ from dald_model.coordinate.acceleration.evaluation import (
 from dald_model.coordinate.acceleration.local_models import (
     EDGE,
     LocalModels,
+    Models,
     ModelState,
     known_sum,
     recall,
@@ -135,10 +137,11 @@ class SecantModel(Accelerator):
         else:
             self.master = Master(Coordinates(compiled, rho, off))
         self.coordinates = self.master.coordinates
-        self._models = [
+        models = [
             LocalModels(_first(group), group.columns.shape[1]) for group in self.coordinates.groups
         ]
-        self.recalled = recall(self.coordinates, self._models, learnt)
+        self._models: Sequence[Models] = models
+        self.recalled = recall(self.coordinates, models, learnt)
         self._points: np.ndarray | None = None
         self._slopes = np.zeros(0)
         self.error = 0.0 if self.recalled else math.inf
