@@ -215,8 +215,7 @@ class Subproblem(NotPicklable):
     @property
     def form(self) -> Form | None:
         """The numbers of :attr:`lowered`."""
-        known = self._lowered
-        lowered = known[1] if known is not None and not self._seen else self.lowered
+        lowered = self.lowered
         return lowered and lowered.form
 
     def local_duals(

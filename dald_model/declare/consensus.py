@@ -106,7 +106,7 @@ class Edge(NotPicklable):
 
     def given(self, name: Hashable) -> list[cp.Expression]:
         """The sides of client ``name`` as the user wrote them, one an equality."""
-        return self.sides[name != self.tail]
+        return self.sides[0 if name == self.tail else 1]
 
     def other(self, name: Hashable) -> Hashable:
         """The client at the other end."""

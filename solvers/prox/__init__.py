@@ -72,7 +72,7 @@ def prox(
     expected = "a positive finite number; 1.0 is the plain operator"
     check_positive("prox: alpha is ", alpha, expected)
     found = _one(client, flat(values), float(alpha))
-    return found.reshape(variable.shape, order="F")
+    return found.reshape(variable.shape, order="F") + 0.0  # a kink's level may be minus zero
 
 
 def _declared(expression: Any, constraints: Iterable[Any]) -> Client:
