@@ -15,10 +15,10 @@ from dald_model.errors import OptionError
 from dald_model.solvers.base import Answers, Session, Solver, Turn
 from dald_model.solvers.exact.active_set import ActiveSet
 from dald_model.solvers.exact.average import Average
+from dald_model.solvers.exact.barrier import Barrier
 from dald_model.solvers.exact.cholesky import Factor
 from dald_model.solvers.exact.conic import Conic
 from dald_model.solvers.exact.direct import Direct, Newton
-from dald_model.solvers.exact.levels import Levels
 from dald_model.solvers.exact.low_rank import LowRank
 from dald_model.solvers.exact.nonlinear import Nonlinear
 from dald_model.solvers.exact.reference import Reference
@@ -93,7 +93,7 @@ ORDER: tuple[Solver, ...] = (
     Direct("active_set", ActiveSet),
     Direct("semismooth", SemismoothNewton),
     Newton(),
-    Levels(),
+    Barrier(),
     Conic(),
     Reference(),
 )

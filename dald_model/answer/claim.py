@@ -156,10 +156,8 @@ class Claim:
 
         As one would write it by hand, over the stacked data of clients alike.
         """
-        total, is_maximum = (
-            stacked_sum(self._clients) if self.values else None,
-            self.compiled.sense < 0,
-        )
+        is_maximum = self.compiled.sense < 0
+        total = stacked_sum(self._clients) if self.values else None
         if total is None or not self._is_sum(total):
             return all_in_one(self._clients, self.rules, is_maximum)
         return Problem(cp.Maximize(-total) if is_maximum else cp.Minimize(total), self.rules)

@@ -11,22 +11,17 @@ from dald_model.compile.lowered import Lowered, Read
 from dald_model.compile.representative import Representative
 from dald_model.declare.structure_key import Leaves
 
-PARTS = "quadratic", "equalities", "inequalities", "terms"
-"""What forms alike have of their own."""
-
 
 class AlikeLowered(Lowered):
     """A client with its own leaves and numbers; the rest is its ``representative``'s."""
 
-    representative: Representative
-
     def __init__(self, parts: Parts, representative: Representative, leaves: Leaves) -> None:
-        self.__dict__.update(representative.common)
-        self.leaves = leaves
-        # As Form(...), which takes several times as long
-        self.form = object.__new__(Form)
-        self.form.__dict__.update(representative.common_form)
-        self.form.__dict__.update(zip(PARTS, parts, strict=True), program=self._cone)
+        like = representative.lowered
+        self.problem, self.structure, self.moved = like.problem, like.structure, 0
+        self.instantiator, self.template = like.instantiator, like.template
+        self.representative, self.leaves = representative, leaves
+        size, extra = like.form.size, like.form.extra
+        self.form = Form(size, *parts, like.form.complete, self._cone, extra, like.form.valued)
 
     def _cone(self) -> ConeProgram:
         return self.instantiator.cone(self.maps)

@@ -9,10 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.compile.affine_maps import (
-    AffineMaps,
-    dense,
-)
+from dald_model.compile.affine_maps import AffineMaps, dense
 from dald_model.compile.cone_program import cone_program
 from dald_model.compile.form import WIDE, ConeProgram, Form, Quadratic, Rows, Term
 from dald_model.compile.pieces import Arguments, Levels, Pieces

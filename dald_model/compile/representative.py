@@ -8,7 +8,6 @@ operator of that size.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
 from typing import Any
 
 import cvxpy as cp
@@ -75,21 +74,6 @@ class Representative:
             and all(map(is_any_rows, of_rows))
             and all(map(_has_plain_constants, stated))
         )
-
-    @cached_property
-    def common(self) -> dict[str, Any]:
-        """What all that are lowered from it have of :class:`Lowered`."""
-        names = "problem", "structure", "instantiator", "template"
-        found = {name: getattr(self.lowered, name) for name in names}
-        return found | {"moved": 0, "representative": self}
-
-    @cached_property
-    def common_form(self) -> dict[str, Any]:
-        """What their forms have; terms without a gradient are shaped by their data."""
-        form = self.lowered.form
-        names = ["size", "complete", "extra", "valued"]
-        names += ["shape"] * all(term.is_smooth for term in form.terms)
-        return {name: getattr(form, name) for name in names}
 
     def _among(self, part: Any) -> list[int]:
         """Which of the client's constants are in a part of it."""

@@ -139,7 +139,7 @@ TAKEN: dict[str, tuple[Callable[[], tuple[dm.Model, cp.Variable]], Any]] = {
     "conic": (diamond, MEAN - 1),
     "low_rank": (broad, np.append(MEAN - 1 / 2, np.zeros(298))),
     "newton": (curved, math.log(2)),
-    "levels": (bounded, math.log(2)),
+    "barrier": (bounded, math.log(2)),
 }
 """Solver -> a model that it takes and is the fastest for, and where the optimum is."""
 

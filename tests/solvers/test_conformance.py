@@ -202,7 +202,7 @@ def test_points_by_definite_cones_are_no_better(problem: str) -> None:
 def test_limits_are_met_as_by_cones(problem: str, seed: int) -> None:
     """Points, and the dual values of limits, rows and equalities."""
     sub = client(problem, seed)
-    sessions = [NAMED[name].open([sub]) for name in ("levels", "conic")]
+    sessions = [NAMED[name].open([sub]) for name in ("barrier", "conic")]
     for turn in turns(sub):
         own, cones = (one.minimise(turn, ACCURACY) for one in sessions)
         assert own.statuses == ["optimal"]

@@ -1,4 +1,4 @@
-"""Levels: clients with smooth functions in constraints, such as losses below a shared bound."""
+"""Barrier: clients with smooth functions in constraints, such as losses below a shared bound."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from dald_model.solvers.exact.level_newton import LevelNewton
 from dald_model.solvers.exact.quadratic_step import not_quadratic
 
 LARGEST = 100
-"""Variables up to which a client is taken: systems are dense and inverted in each step."""
+"""Variables up to which a client is taken: systems are dense and inverted in each step. (Of six
+owners of 95 variables 270 rounds took 18 s, and seven rounds by cones 25 s; of 20 variables all of
+a solve took 0.8 s for 5.2. More were not tried.)"""
 
 
-class Levels:
+class Barrier:
     """Interior-point steps in the client's variables, all clients at once."""
 
-    name = "levels"
+    name = "barrier"
     batches = False
     is_exact = False
 

@@ -62,8 +62,8 @@ def test_answers_and_multipliers_meet_the_conditions(name: str, price: float) ->
         sub = make_sub(price * x[0], [x, x[1:3]], [stated(x[1:]) <= x[0]])
         known.append(Known(sub, lambda x: price * x[0], lambda x: price * np.eye(SIZE)[0]))
         losses.append(computed)
-        assert not NAMED["levels"].refuses(sub)
-    session = NAMED["levels"].open([one.sub for one in known])
+        assert not NAMED["barrier"].refuses(sub)
+    session = NAMED["barrier"].open([one.sub for one in known])
     for which in ([0, 1, 2], [2, 0], [1], [1, 2, 0], [0, 1, 2]):
         turn, parts = make_turn(known, np.array(which), rng)
         scale = 10.0 ** rng.uniform(-1, 1)
@@ -97,7 +97,7 @@ def test_one_limit_in_closed_form() -> None:
 
     price: Any = brentq(lambda p: (point(p)[1] - 3) ** 2 - point(p)[0], 1e-3, 50, xtol=1e-14)
     turn = dm.solvers.Turn(np.zeros(1, int), nothing, np.full(2, rho), nothing)
-    found = NAMED["levels"].open([sub]).minimise(turn, 1e-10)
+    found = NAMED["barrier"].open([sub]).minimise(turn, 1e-10)
     np.testing.assert_allclose(found.points, point(price), atol=1e-9)
     assert flat(sub.cone_duals(found.multipliers.values)[0][0]) == pytest.approx(price, abs=1e-8)
 
@@ -119,7 +119,7 @@ def test_the_worst_served_school_is_served_best_in_any_unit() -> None:
         assert unit != 1 or result.verify().ok
         values.append(result.value / unit**2)
         solvers = {one.solver for one in model.compile().explain() if one.what != "server"}
-        assert solvers == {"levels"}
+        assert solvers == {"barrier"}
     assert values[1:] == pytest.approx([values[0]] * 2, rel=1e-6)
 
 
@@ -128,4 +128,4 @@ def test_what_is_no_such_constraint_is_refused() -> None:
     kinks = make_sub(x[0], [x], [cp.norm1(x[1:]) + cp.sum_squares(x[1:]) <= x[0]])
     plain = make_sub(cp.sum_squares(x), [x], [x >= 0])
     definite = make_sub(cp.sum_squares(x), [x], [cp.lambda_max(cp.diag(x)) <= 1])
-    assert all(NAMED["levels"].refuses(sub) for sub in (kinks, plain, definite))
+    assert all(NAMED["barrier"].refuses(sub) for sub in (kinks, plain, definite))
