@@ -13,7 +13,7 @@ import pandas as pd
 import dald_model as dm
 from dald_model.datasets import load
 from dald_model.errors import DatasetError
-from dald_model.experiments.table1 import PAPER, SEED
+from dald_model.experiments import table1
 from dald_model.models.linear_regression import consensus_regression
 from tests.benchmarks import common
 from tests.paths import DATA
@@ -91,13 +91,13 @@ def cases(seed: int = 9) -> Iterator[Case]:
     for kind in KINDS:
         for graph in GRAPHS:
             yield Case(f"{kind}, {graph}", lambda k=kind, g=graph: drawn(k, g, seed))
-    for name in PAPER:
+    for name in table1.PAPER:
         for raw in (False, True):
             try:
                 rows = load(name) if raw else load(name).standardised()
             except DatasetError:
                 continue
-            parts = {f"node {at + 1}": part for at, part in enumerate(rows.split(3, SEED))}
+            parts = {f"node {at + 1}": part for at, part in enumerate(rows.split(3, table1.SEED))}
             for chain in (False, True):
                 title = f"{name}{' raw' if raw else ''}, {'chain' if chain else 'star'} of 3"
                 yield Case(title, lambda p=parts, c=chain: consensus_regression(p, chain=c))

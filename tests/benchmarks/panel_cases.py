@@ -12,7 +12,7 @@ import numpy as np
 
 import dald_model as dm
 from dald_model.datasets import load
-from dald_model.experiments.table1 import PAPER, SEED
+from dald_model.experiments import table1
 from dald_model.models.linear_regression import consensus_regression
 from tests.benchmarks import acceleration, real_cases
 from tests.front import couplings
@@ -50,7 +50,7 @@ def panel() -> dict[str, Make]:
 def _published() -> dict[str, Make]:
     """Those of data that have to be downloaded first."""
     found: dict[str, Make] = {"classes, chain": partial(acceleration.schools, chain=True)}
-    for name, chain, raw in product(PAPER, (False, True), (False, True)):
+    for name, chain, raw in product(table1.PAPER, (False, True), (False, True)):
         graph, columns = "chain" if chain else "server", ", raw columns" if raw else ""
         found[f"table 1: {name}, {graph}{columns}"] = partial(_table1, name, chain, raw)
     for case in real_cases.owners():
@@ -76,7 +76,7 @@ def _coupling(name: str) -> dm.Model:
 
 def _table1(name: str, chain: bool, raw: bool) -> dm.Model:
     rows = load(name, DATA) if raw else load(name, DATA).standardised()
-    parts = {f"node {at}": part for at, part in enumerate(rows.split(3, SEED))}
+    parts = {f"node {at}": part for at, part in enumerate(rows.split(3, table1.SEED))}
     return consensus_regression(parts, chain=chain)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import dald_model as dm
 from dald_model.datasets import load
 from dald_model.errors import DatasetError
-from dald_model.experiments.table1 import PAPER, SEED
+from dald_model.experiments import table1
 from dald_model.models.linear_regression import consensus_regression
 from tests.benchmarks import common
 from tests.benchmarks.common import LOGISTIC, QP, Kind
@@ -30,13 +30,13 @@ class Task(NamedTuple):
 def tasks() -> tuple[list[Task], list[str]]:
     """The tasks, and the data sets that could not be loaded."""
     found, missing = [], []
-    for name in PAPER:
+    for name in table1.PAPER:
         try:
             rows = load(name).standardised()
         except DatasetError:
             missing.append(name)
             continue
-        parts = {f"node {at + 1}": part for at, part in enumerate(rows.split(3, SEED))}
+        parts = {f"node {at + 1}": part for at, part in enumerate(rows.split(3, table1.SEED))}
         A = np.column_stack([np.ones(len(rows.target)), rows.features])
         best = float(((A @ np.linalg.lstsq(A, rows.target)[0] - rows.target) ** 2).sum())
         for chain in (True, False):

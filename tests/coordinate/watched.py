@@ -1,7 +1,7 @@
 """A run watched from inside and replayed with numpy: what each turn did to the Lagrangian."""
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +9,6 @@ import cvxpy as cp
 import numpy as np
 
 import dald_model as dm
-from dald_model.coordinate.method import Method
 from dald_model.solvers import Answers, Choice, Turn
 from tests.duals import joined
 from tests.zoo import Array
@@ -65,7 +64,8 @@ class Watch:
 
     @property
     def algorithm(self) -> Any:
-        return SimpleNamespace(open=lambda compiled: Method(self.multipliers))
+        own = {"update": self.multipliers, "accelerates": False}
+        return SimpleNamespace(open=lambda compiled: replace(dm.DALD().open(compiled), **own))
 
     def multipliers(self, mu: Array, rho: Array, gap: Array) -> Array:
         self.outer += 1

@@ -1,13 +1,16 @@
-"""Quadratics with rows and absolute values, their exact minimisers, and how far off a step is."""
+"""Forms with rows and terms of each kind, exact minimisers, and how far off a step is."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from dald_model.compile.form import ConeProgram, Form, Quadratic, Rows, Term
+from dald_model.compile.form import Form, Quadratic, Rows, Term
 from dald_model.compile.kinds import named
 from dald_model.solvers import Step, StepMethod
+
+BOUND = 0.7
+"""Where Huber functions bend."""
 
 
 def form(
@@ -15,31 +18,40 @@ def form(
     equal: tuple[Any, Any] | None = None,
     below: tuple[Any, Any] | None = None,
     terms: Sequence[Term] = (),
+    quadratic: np.ndarray | None = None,
 ) -> Form:
     def rows(given: tuple[Any, Any] | None) -> Rows:
         matrix, right = given or (np.zeros((0, size)), np.zeros(0))
         return Rows(np.array(matrix, dtype=float), np.array(right, dtype=float))
 
-    quadratic = Quadratic(np.zeros((size, size)), np.zeros(size), 0.0)
-
-    def no_cone() -> ConeProgram:
+    def no_cone() -> Any:
         raise AssertionError("no step method looks at it")
 
-    return Form(
-        size=size,
-        quadratic=quadratic,
-        equalities=rows(equal),
-        inequalities=rows(below),
-        terms=tuple(terms),
-        complete=True,
-        program=no_cone,
+    square = np.zeros((size, size)) if quadratic is None else quadratic
+    own = Quadratic(square, np.zeros(size), 0.5)
+    return Form(size, own, rows(equal), rows(below), tuple(terms), True, no_cone)
+
+
+def make_form(terms: Sequence[Term], **rest: Any) -> Form:
+    return form(terms[0].matrix.shape[1], terms=terms, **rest)
+
+
+def make_term(kind: str, matrix: Any, offset: Any = None, weight: Any = None) -> Term:
+    matrix = np.array(matrix, dtype=float)
+    width = 3 if kind in ("logsumexp", "norm") else 1
+    count = len(matrix) // width
+    return Term(
+        named(kind),
+        np.ones(count) if weight is None else np.array(weight, dtype=float),
+        matrix,
+        np.zeros(len(matrix)) if offset is None else np.array(offset, dtype=float),
+        np.full(count, BOUND if kind == "huber" else 0.0),
+        width,
     )
 
 
 def values(matrix: Any, weight: Any, offset: Any = None) -> Term:
-    matrix, weight = np.array(matrix, dtype=float), np.array(weight, dtype=float)
-    offset = np.zeros(weight.size) if offset is None else np.array(offset, dtype=float)
-    return Term(named("abs"), weight, matrix, offset, np.zeros(weight.size))
+    return make_term("abs", matrix, offset, weight)
 
 
 def hessians(rng: np.random.Generator, count: int, size: int, decades: float = 0) -> np.ndarray:

@@ -17,8 +17,6 @@ import pytest
 
 import dald_model as dm
 from dald_model.solvers import NAMED, Turn
-from dald_model.solvers.base import FOUND, Lasting
-from dald_model.solvers.registry import ORDER, refusal
 from tests.solvers.known import make_sub
 from tests.solvers.optimality import residual, violation
 
@@ -154,13 +152,13 @@ def turns(sub: dm.Subproblem) -> list[Turn]:
     return [Turn(np.zeros(1, int), *one) for one in asked]
 
 
-CHOSEN = [name for name, solver in NAMED.items() if solver in ORDER]
+CHOSEN = [name for name in NAMED if name != "nonlinear"]
 """What "auto" chooses from: others have an accuracy of their own."""
 PAIRS = [
     (solver, problem)
     for problem in PROBLEMS
     for solver in CHOSEN
-    if not refusal(NAMED[solver], client(problem))
+    if not NAMED[solver].refuses(client(problem))
     and not ("log det" in problem and solver in ("conic", "reference"))  # see the next test
 ]
 
@@ -250,7 +248,8 @@ def test_a_session_that_serves_another_run_knows_nothing_of_the_last(
     sub = client(problem)
     session = NAMED[solver].open([sub])
     first = [session.minimise(turn, ACCURACY) for turn in turns(sub)]
-    if not (isinstance(session, Lasting) and session.begin_again([sub])):
+    begin_again = getattr(session, "begin_again", None)
+    if begin_again is None or not begin_again([sub]):
         return
     for turn, before in zip(turns(sub), first, strict=True):
         again = session.minimise(turn, ACCURACY)
@@ -265,7 +264,8 @@ def test_numbers_that_are_none_leave_the_next_turn_right(solver: str, problem: s
     right = NAMED[solver].open([sub]).minimise(turn, ACCURACY).points
     with np.errstate(all="ignore"):
         broken = session.minimise(turn._replace(mu=np.full(turn.mu.size, np.nan)), ACCURACY)
-    assert broken.statuses[0] not in FOUND or np.isnan(broken.points).any()
+    is_found = broken.statuses[0] in ("optimal", "optimal_inaccurate")
+    assert not is_found or np.isnan(broken.points).any()
     found = session.minimise(turn, ACCURACY)
     assert found.statuses[0] == "optimal"
     np.testing.assert_allclose(found.points, right, rtol=0, atol=2 * ACCURACY)

@@ -23,11 +23,7 @@ from scipy.special import lambertw
 import dald_model as dm
 from dald_model.solvers import Newton, Turn
 from dald_model.solvers.exact import semismooth_turn
-from tests.solvers.smooth_terms import (
-    BOUND,
-    make_form,
-    make_term,
-)
+from tests.solvers.quadratics import BOUND, make_form, make_term
 
 
 @dataclass
@@ -70,7 +66,7 @@ def test_closed_forms() -> None:
     assert found.points[0] == pytest.approx(np.log(5), abs=1e-10)
     cost = np.array([1.0, 2.0, 4.0])
     simplex = (np.ones((1, 3)), np.ones(1))
-    entropy = make_form([make_term("entropy", np.eye(3))], equalities=simplex)
+    entropy = make_form([make_term("entropy", np.eye(3))], equal=simplex)
     found = open_session([entropy]).minimise(everyone(cost[None], rho=0.0), 1e-10)
     np.testing.assert_allclose(found.points, np.exp(-cost) / np.exp(-cost).sum(), atol=1e-10)
     log = make_form([make_term("log", np.eye(1))])
@@ -99,7 +95,7 @@ def test_a_price_that_is_gone_lets_an_entropy_leave_its_pole(before: float, with
     """Next to the pole Newton's steps are many times the argument, and far below any tolerance."""
     row = (np.array([[0.0, 1.0]]), np.array([5.0])) if with_row else None
     entropy = make_term("entropy", np.array([[1.0, 0.0]]))
-    session = open_session([make_form([entropy], quadratic=np.eye(2), inequalities=row)])
+    session = open_session([make_form([entropy], quadratic=np.eye(2), below=row)])
     near = session.minimise(everyone(np.array([[before, 1.0]]), rho=0.0), 1e-9)
     assert near.points[0] < 1e-8
     far = session.minimise(everyone(np.array([[0.0, -1.0]]), rho=0.0), 1e-6)
@@ -115,9 +111,7 @@ def test_a_row_at_the_edge_of_a_domain_leaves_no_point_at_its_pole(offset: float
     for _ in range(12):
         weight = 10.0 ** rng.uniform(-3, 3, 3)
         entropy = make_term("entropy", np.eye(3), np.full(3, offset), weight)
-        form = make_form(
-            [entropy], quadratic=np.eye(3), inequalities=(-np.eye(3), np.full(3, offset))
-        )
+        form = make_form([entropy], quadratic=np.eye(3), below=(-np.eye(3), np.full(3, offset)))
         session = open_session([form])
         for _ in range(6):
             price = weight * rng.uniform(-5, 20, 3)

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import Lasso
 
 import dald_model as dm
-from dald_model.compile.form import Form, Term
-from dald_model.compile.kinds import named
+from dald_model.compile.form import Form
 from dald_model.solvers import Factor, SemismoothNewton
 from dald_model.solvers.exact import semismooth_newton
 from dald_model.solvers.exact.active_set import MISSED, ActiveSet
@@ -22,6 +21,7 @@ from tests.solvers.quadratics import (
     exact,
     form,
     hessians,
+    make_term,
     residual,
     run,
     units,
@@ -35,8 +35,8 @@ TIGHT = 1e-10
 def test_refusals_say_what_is_in_the_way() -> None:
     below, equal = (np.eye(3), np.ones(3)), (np.ones((1, 3)), [1.0])
     absolute = values(np.eye(3), np.ones(3))
-    norm = Term(named("norm"), np.ones(1), np.eye(3), np.zeros(3), np.zeros(1), 3)
-    smooth = Term(named("logistic"), np.ones(3), np.eye(3), np.zeros(3), np.zeros(3))
+    norm = make_term("norm", np.eye(3))
+    smooth = make_term("logistic", np.eye(3))
     for kind, rows in ((Factor, None), (ActiveSet, below)):
         assert kind.refuses(form(3, None, rows, [smooth])) == ""
         assert kind.refuses(form(3, None, rows, [smooth, norm])) == "it has non-smooth terms (norm)"
