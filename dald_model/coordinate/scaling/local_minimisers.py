@@ -163,7 +163,6 @@ class LocalSearch:
         unbounded = {n for n in self._subs if np.isnan(points[compiled.columns[n]]).any()}
         unbounded -= set(couplings)
         place_missing(compiled, points)
-        self._ask_couplings(couplings)
         missing = np.isnan(points)
         for name in (*unbounded, *compiled.averages):
             missing[compiled.columns[name]] = True
@@ -287,14 +286,6 @@ class LocalSearch:
         """Take the minimisers, as far as there are any, for where clients are held."""
         self._base = np.where(np.isnan(self._points), self._base, self._points)
         self._regularise_by_rows()
-
-    def _ask_couplings(self, names: list[Hashable]) -> None:
-        """Couplings have no data to say where they are: they are held at their clients."""
-        known = sides_of(self._compiled, self._points)
-        for batch in self._layer.batches(names):
-            points = self._points[batch.columns]
-            self._base[batch.columns] = np.nan_to_num(points)
-            self._ask(batch, np.nan_to_num(batch.ends.other(known)), 1.0)
 
     def _ask_around(self, centre: np.ndarray, misplaced: set[Hashable]) -> None:
         """Hold everybody at the other ends of their edges, numbers taken around the minimisers."""
