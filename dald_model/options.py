@@ -15,13 +15,13 @@ import cvxpy as cp
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
+from dald_model.compile.subproblem import is_finite
 from dald_model.coordinate.acceleration.hybrid import Hybrid
 from dald_model.coordinate.method import Algorithm, Method
 from dald_model.errors import OptionError, TopologyError
 from dald_model.schedule.round_state import Residuals
 from dald_model.solvers.inexact.local import LocalSteps
 from dald_model.validate import check_from_zero, check_positive, check_whole, is_number
-from dald_model.values import flat
 
 DEFAULT_ACCELERATION = Hybrid()
 """Left out where it does not apply; another is refused there."""
@@ -184,16 +184,17 @@ def check_parameters(compiled: Decomposition) -> None:
 
 def _check_parameter(parameter: cp.Parameter, where: str) -> None:
     value = parameter.value
+    if is_finite(value):
+        return
     if value is None:
         raise OptionError(
             f"{where}: the Parameter {parameter.name()!r} has no value; set its value before "
             "solving"
         )
-    if not np.isfinite(flat(value)).all():
-        raise OptionError(
-            f"{where}: the Parameter {parameter.name()!r} holds NaN or infinite entries; set a "
-            "finite value before solving"
-        )
+    raise OptionError(
+        f"{where}: the Parameter {parameter.name()!r} holds NaN or infinite entries; set a "
+        "finite value before solving"
+    )
 
 
 P = ParamSpec("P")

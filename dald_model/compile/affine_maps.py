@@ -44,7 +44,7 @@ class AffineMaps:
             self.sizes = tuple(offset.size for offset in self.offsets)
             self.stops = _stops(self.sizes)
             self._squares: dict[int, np.ndarray | None] = {}  # from the second time on
-            self._arrays: dict[int, np.ndarray] = {}
+            self._arrays: dict[int, Any] = {}
         self._made = parts, self.matrices
         one = len(self.offsets) == 1
         self.offset = self.offsets[0] if one else np.concatenate([*self.offsets, NOTHING])
@@ -85,12 +85,12 @@ class AffineMaps:
 
     def piece(self, at: int) -> Any:
         """The matrix of a piece, a small one as an array; None of the client's variable."""
-        known = self._arrays.get(at)
-        if known is None:
+        if at not in self._arrays:
             known = self.matrices[at]
             if sp.issparse(known) and known.shape[0] * known.shape[1] <= SMALL:
-                known = self._arrays[at] = known.toarray()
-        return known
+                known = known.toarray()
+            self._arrays[at] = known
+        return self._arrays[at]
 
     def times(self, blocks: ColumnBlocks) -> Any:
         """The matrix @ F for all pieces together; the data themselves where it picks them."""
@@ -138,13 +138,12 @@ class AffineMaps:
         square = dense(own.T @ scaled(weights, own))
         return (square + square.T) / 2
 
-    def transposed_times(self, vector: np.ndarray) -> np.ndarray:
-        """F.T @ vector for all pieces together, shape (m,)."""
+    def transposed_times(self, vector: np.ndarray, pieces: Iterable[int]) -> np.ndarray:
+        """F.T @ vector for all pieces together, shape (m,), which has entries in some pieces."""
         total = np.zeros(self.size)
-        for own, start, stop in zip(self.matrices, self.stops[:-1], self.stops[1:], strict=True):
-            part = vector[start:stop]
-            if part.any():  # most pieces of constraints have no part in what is bent or tilted
-                total += part if own is None else transposed(own, part)
+        for at in pieces:
+            own, part = self.matrices[at], vector[self.stops[at] : self.stops[at + 1]]
+            total += part if own is None else transposed(own, part)
         return total
 
 

@@ -48,7 +48,9 @@ def cone_program(
     shift = np.concatenate([maps.offset, np.zeros(rest)])
     bent = problem.P @ shift
     slope = bent + problem.q
-    linear = np.concatenate([maps.transposed_times(slope[:own]), slope[own:]])
+    linear = np.concatenate(
+        [maps.transposed_times(slope[:own], range(len(maps.matrices))), slope[own:]]
+    )
     constant = problem.d + float(shift @ bent / 2 + problem.q @ shift)
     right = problem.b - problem.A @ shift
     if before is not None and not is_bent_anew:

@@ -324,9 +324,9 @@ class Form:
     def with_others(self, **numbers: Any) -> Form:
         """The same with other numbers in some of its parts, of the same shape."""
         found = object.__new__(type(self))
-        found.__dict__.update(self.__dict__, **numbers)
-        for made in ("cone", "smooth", "kinked", "single_rows"):
-            found.__dict__.pop(made, None)
+        made = {"cone", "smooth", "kinked", "single_rows"}
+        kept = {name: value for name, value in self.__dict__.items() if name not in made}
+        found.__dict__.update(kept, **numbers)
         return found
 
     @property
@@ -375,13 +375,13 @@ class Form:
 
     def is_outside(self, point: np.ndarray) -> bool:
         """Whether a point of shape (m,) breaks a row that is of no extra column, or a ball."""
-        rows = self.inequalities
-        over = rows.matrix[:, : self.size] @ point - rows.rhs
-        is_own = ~rows.matrix[:, self.size :].any(axis=1)
-        gap = self.equalities
-        off = np.abs(gap.matrix[:, : self.size] @ point - gap.rhs)
-        is_tied = ~gap.matrix[:, self.size :].any(axis=1)
-        if (over > 0)[is_own].any() or (off > 0)[is_tied].any():
+        rows, gap, own = self.inequalities, self.equalities, slice(self.size)
+        is_over = rows.matrix[:, own] @ point > rows.rhs
+        is_off = gap.matrix[:, own] @ point != gap.rhs
+        if self.extra:
+            is_over &= ~rows.matrix[:, self.size :].any(axis=1)
+            is_off &= ~gap.matrix[:, self.size :].any(axis=1)
+        if is_over.any() or is_off.any():
             return True
         return any(term.excess(point) > 0 for term in self.terms if term.is_set)
 

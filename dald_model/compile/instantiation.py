@@ -41,7 +41,7 @@ class Instantiator(Pieces):
             matrix, constant = np.zeros((maps.size, maps.size)), self._constant
             linear = np.zeros(maps.size)
             if self._is_tilted:
-                linear = maps.transposed_times(self._linear)
+                linear = maps.transposed_times(self._linear, self._sloping)
                 constant += float(self._linear @ maps.offset)
             for at, weights in self._weights:
                 constant += maps.add_weighed(matrix, linear, at, weights)
@@ -57,6 +57,10 @@ class Instantiator(Pieces):
                 own, product = maps.matrices[at], maps.times(blocks)
                 matrix += dense(product if own is None else own.T @ product)
         return Quadratic((matrix + matrix.T) / 2, linear, constant)
+
+    def tilted(self, known: Quadratic, maps: AffineMaps) -> Quadratic:
+        """The quadratic of maps that had this one with other slopes."""
+        return Quadratic(known.matrix, *self._slope(maps), known.root)
 
     def each(self, maps: StackedMaps, like: Form) -> Iterator[Parts]:
         """Quadratic, equalities, inequalities and terms of each of many clients that are like one.
@@ -143,12 +147,11 @@ class Instantiator(Pieces):
         pairs = enumerate(zip(before.offsets, maps.offsets, strict=True))
         moved = {at for at, (one, two) in pairs if one is not two}
         quadratic, rows = form.quadratic, [form.equalities, form.inequalities]
-        if not moved.isdisjoint(self._costly):
-            linear, constant = self._slope(maps)
-            quadratic = quadratic._replace(linear=linear, constant=constant)
-        for which, (_, blocks, *_) in enumerate(self._rows):
-            if not moved.isdisjoint(at for at, _, _ in blocks.parts):
-                rows[which] = rows[which]._replace(rhs=self._right_side(which, maps))
+        if moved & self._costly:
+            quadratic = self.tilted(quadratic, maps)
+        for which, stated in enumerate(self._stating):
+            if moved & stated:
+                rows[which] = Rows(rows[which].matrix, self._right_side(which, maps))
         pairs = zip(form.terms, self._terms, self.offsets(maps), strict=True)
         return form.with_others(
             quadratic=quadratic,
@@ -170,7 +173,7 @@ class Instantiator(Pieces):
             return np.zeros(maps.size), self._constant
         bent = self._bent(f)
         constant = self._constant + float(f @ bent / 2 + self._linear @ f)
-        return maps.transposed_times(bent + self._linear), constant
+        return maps.transposed_times(bent + self._linear, self._sloping), constant
 
     def terms(self, maps: AffineMaps) -> tuple[Term, ...]:
         """The recognised functions of the client's own variables."""

@@ -18,7 +18,7 @@ from dald_model.compile.alike_lowered import AlikeLowered
 from dald_model.compile.form import Form, Rows
 from dald_model.compile.instantiation import Instantiator
 from dald_model.compile.lowered import Lowered, Read
-from dald_model.compile.pieces import ROOM
+from dald_model.compile.pieces import ROOM, Same
 from dald_model.compile.recognition import Canonical, Structure
 from dald_model.compile.representative import Representative, Shapes, is_read_from
 from dald_model.compile.row_replication import APART, NotRowByRowError, RowReplication
@@ -67,7 +67,8 @@ def _known_where_same(now: Part, then: Part) -> Part:
         one.keys() == two.keys() and all(is_same(one[key], two[key]) for key in one)
     ):
         return now
-    return then if np.array_equal(offset, before) else (two, offset)
+    is_same_offset = offset.size == before.size and offset.tobytes() == before.tobytes()
+    return then if is_same_offset else (two, offset)
 
 
 def _has_rows_of(like: Lowered, instantiator: Instantiator, maps: AffineMaps) -> bool:
@@ -208,6 +209,10 @@ class Lowering:
             parts[at] = _known_where_same(piece.again(parts[at]), parts[at])
         read = Read(given, before.read.template, parts, False)
         try:
+            if given is before.read.given and before.moved > SPOTS and before.varying:
+                maps = AffineMaps(parts, client.variables, before.maps)
+                if maps.moves(before.maps):
+                    return before.with_offsets(read, maps)
             found = self._checked(client, read, before)
         except NotRowByRowError:
             return None
@@ -323,9 +328,9 @@ class Lowering:
             raise NotRowByRowError  # as its values could not be compared
         instantiator = self._instantiator(problem, structure, replication, before or like)
         is_its = before is not None and maps is before.maps
-        bent = stated = False
+        same = Same(False, False, False)
         if before and is_its:
-            bent, stated = instantiator.same(before.instantiator)
+            same = instantiator.same(before.instantiator)
         elif before and instantiator is before.instantiator and maps.moves(before.maps):
             return before.with_offsets(read, maps)
         program = partial(instantiator.cone, maps)
@@ -335,8 +340,8 @@ class Lowering:
             program = partial(instantiator.cone, maps, made, is_bent_anew=is_other)
         else:
             terms = instantiator.terms(maps)
-        rows_of = before if stated else like
-        if rows_of and (stated or _has_rows_of(rows_of, instantiator, maps)):
+        rows_of = before if same.rows else like
+        if rows_of and (same.rows or _has_rows_of(rows_of, instantiator, maps)):
             equalities, inequalities = rows_of.form.equalities, rows_of.form.inequalities
         elif (
             like
@@ -347,9 +352,24 @@ class Lowering:
         else:
             equalities = self._shared(instantiator.zero(maps))
             inequalities = self._shared(instantiator.nonneg(maps))
+        if before and same.quadratic:
+            quadratic = before.form.quadratic
+        elif before and same.curvature:
+            quadratic = instantiator.tilted(before.form.quadratic, maps)
+        else:
+            quadratic = instantiator.quadratic(maps)
+        if before and is_its and structure is before.structure:
+            form = before.form.with_others(
+                quadratic=quadratic,
+                equalities=equalities,
+                inequalities=inequalities,
+                terms=terms,
+                program=program,
+            )
+            return Lowered(form, template, structure, problem, read, instantiator, maps)
         form = Form(
             maps.size,
-            before.form.quadratic if before and bent else instantiator.quadratic(maps),
+            quadratic,
             equalities,
             inequalities,
             terms,

@@ -53,16 +53,19 @@ def _by_pieces(clients: Sequence[Lowered | None], points: Sequence[np.ndarray]) 
     """
     found = np.full((len(clients), len(points[0]) if points else 1), math.nan)
     together: dict[Hashable, list[tuple[int, Lowered]]] = {}
+    known: dict[int, Hashable] = {}  # as most have one instantiator
     for at, one in enumerate(clients):
         if one is not None and one.form.valued:
-            at_once = isinstance(one, AlikeLowered)
-            like = id(one.representative) if at_once else one.instantiator.form_of_values
+            if isinstance(one, AlikeLowered):
+                like: Hashable = id(one.representative)
+            elif (like := known.get(id(one.instantiator))) is None:
+                like = known[id(one.instantiator)] = one.instantiator.form_of_values
             together.setdefault((like, points[at].shape), []).append((at, one))
     for alike in together.values():
         places, each = zip(*alike, strict=True)
         given = np.array([points[at] for at in places])
-        known = [one.instantiator for one in each]
-        found[list(places)] = values(known, partial(_maps_of, each), given)
+        pieces = [one.instantiator for one in each]
+        found[list(places)] = values(pieces, partial(_maps_of, each), given)
     return found
 
 

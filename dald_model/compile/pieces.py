@@ -38,6 +38,17 @@ ROOM = 500_000
 Sizes = tuple[np.ndarray, np.ndarray]
 """Weights and parameters."""
 _DIAGONALS = MadeOnce()
+_OF_ROWS = (
+    "program",
+    "_picked",
+    "_squares",
+    "_weights",
+    "_costly",
+    "_valued",
+    "_stating",
+    "_sloping",
+)
+"""What is made of all rows."""
 
 
 class Arguments(NamedTuple):
@@ -66,6 +77,14 @@ class Levels(NamedTuple):
         if not (levels > 0).all():
             raise NotRowByRowError
         return self.block.kind.radii(self.block.found, levels)
+
+
+class Same(NamedTuple):
+    """Whether curvature, the whole quadratic, and rows are the same."""
+
+    curvature: bool
+    quadratic: bool
+    rows: bool
 
 
 class Pieces:
@@ -104,7 +123,7 @@ class Pieces:
 
     def _take_costs(self, problem: Canonical) -> None:
         """Take weights and slopes, over a row of each group."""
-        self._compared: tuple[Pieces, tuple[bool, bool]] | None = None
+        self._compared: tuple[Pieces, Same] | None = None
         self._narrow_linear = problem.q[: problem.own].copy()
         self._sizes: list[Sizes] = []
         for block, _ in self._blocks:
@@ -115,7 +134,7 @@ class Pieces:
     def _replicate(self, problem: Canonical, replication: RowReplication) -> None:
         """Take everything over all rows."""
         self._given = problem, replication
-        for made in ("program", "_picked", "_squares", "_weights", "_costly", "_valued"):
+        for made in _OF_ROWS:
             self.__dict__.pop(made, None)
         self._stops = replication.stops
         self._arguments = [_arguments(*one, replication) for one in self._blocks]
@@ -165,6 +184,7 @@ class Pieces:
         found = copy(self)
         found._given = problem, replication
         found.__dict__.pop("program", None)
+        found.__dict__.pop("_sloping", None)
         if problem.P is not before.P:
             for made in ("_picked", "_squares", "_weights"):
                 found.__dict__.pop(made, None)
@@ -223,24 +243,28 @@ class Pieces:
         return stated, blocks, rows[:, extra].toarray(), problem.b[at]
 
     @cached_property
+    def _stating(self) -> list[frozenset[int]]:
+        """The pieces that equalities, and that inequalities are of."""
+        return [frozenset(at for at, _, _ in blocks.parts) for _, blocks, _, _ in self._rows]
+
+    @cached_property
     def pieces_of_rows(self) -> list[int]:
         """Those that the rows of constraints are of."""
         return [at for _, blocks, _, _ in self._rows for at, _, _ in blocks.parts]
 
-    def same(self, other: Pieces) -> tuple[bool, bool]:
-        """Whether another makes the same quadratic, and the same rows, of the same maps."""
+    def same(self, other: Pieces) -> Same:
+        """What another makes the same of the same maps."""
         if self is other:
-            return True, True
+            return Same(True, True, True)
         if self._compared is None or self._compared[0] is not other:
-            bent = self._constant == other._constant
-            bent = bent and is_same(self._P, other._P) and is_same(self._linear, other._linear)
-            bent = bent and np.array_equal(self._diagonal, other._diagonal)
+            bent = is_same(self._P, other._P) and np.array_equal(self._diagonal, other._diagonal)
+            costs = self._constant == other._constant and is_same(self._linear, other._linear)
             stated = self._rows is other._rows or all(
                 is_same(one[at], two[at])
                 for one, two in zip(self._rows, other._rows, strict=True)
                 for at in (0, 2, 3)  # all but the first once more, by piece
             )
-            self._compared = other, (bent, stated)
+            self._compared = other, Same(bent, bent and costs, stated)
         return self._compared[1]
 
     @cached_property
@@ -251,6 +275,14 @@ class Pieces:
         entries = [bent, np.flatnonzero(problem.q[: problem.own])]
         entries += [sp.csr_array(block.linear).indices for block, _ in self._blocks]
         return frozenset(replication.piece[np.concatenate(entries)].tolist())
+
+    @cached_property
+    def _sloping(self) -> list[int]:
+        """The pieces that have entries in P or among the slopes."""
+        is_sloping = self._linear != 0
+        is_sloping |= (self._diagonal if self._P is None else np.diff(self._P.indptr)) != 0
+        spans = enumerate(pairwise(self._stops))
+        return [at for at, (start, stop) in spans if is_sloping[start:stop].any()]
 
     def _bent(self, y: np.ndarray) -> np.ndarray:
         """P @ y of all pieces, one after the other."""

@@ -180,7 +180,7 @@ class Subproblem(NotPicklable):
             own = _values(self.client.parameters)
             if self._lowered[0] == own and self._sides[0] == _values(self.side_parameters):
                 return
-        if all(_is_finite(p.value) for p in parameters):
+        if all(is_finite(p.value) for p in parameters):
             _ = self.sides
             known = None if parameters else self._lowered
             lowered = self._relowered(own) if known is None else known[1]
@@ -325,6 +325,10 @@ class Subproblem(NotPicklable):
         """The current values of :attr:`variables` as one vector, column-major, shape (m,)."""
         return np.concatenate([flat(v.value) for v in self.variables])
 
+    def part(self, variable: cp.Variable) -> slice:
+        """Where one of the variables lies in a vector of all of them."""
+        return self._parts[[v.id for v in self.variables].index(variable.id)]
+
     def spread(self, point: np.ndarray) -> dict[int, np.ndarray]:
         """A vector of shape (m,) as arrays by variable id."""
         return {
@@ -359,7 +363,7 @@ def _bytes(value: Any) -> bytes:
     return value.tobytes() if isinstance(value, DENSE) else flat(value).tobytes()
 
 
-def _is_finite(value: Any) -> bool:
+def is_finite(value: Any) -> bool:
     """Whether a Parameter has a value, of finite entries."""
     if value is None:
         return False
