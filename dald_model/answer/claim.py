@@ -10,7 +10,6 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from dald_model._cvxpy import value_of
 from dald_model.answer.answer import Answer
 from dald_model.answer.domains import clients_inside, settle
 from dald_model.answer.rescaling import cost_at
@@ -21,7 +20,7 @@ from dald_model.declare.client import Client, Problem, all_in_one, unique_variab
 from dald_model.declare.stacked_sum import stacked_sum
 from dald_model.declare.traced import ROUNDED
 from dald_model.solvers.base import Encoding
-from dald_model.values import flat, holding
+from dald_model.values import flat
 
 Points = Mapping[Hashable, np.ndarray]
 """Client -> vector of its local variables."""
@@ -222,12 +221,8 @@ def split(
     compiled: Decomposition, values: Mapping[int, Any], names: Collection[Hashable] | None = None
 ) -> dict[Hashable, np.ndarray]:
     """Values of the user's variables -> the vector of each client's local variables."""
-    known = compiled.arrays.with_pieces(values)
-    made = compiled.derived  # what couplings share is computed from what the user reads
-    users = [v for v in compiled.makers if v.id in known]
-    with holding((v, known[v.id]) for v in users):
-        known |= {key: value_of(expression) for key, expression in made.items()}
-    vectors = {key: flat(value) for key, value in known.items()}
+    vectors = {k: flat(value) for k, value in compiled.arrays.with_pieces(values).items()}
+    vectors |= compiled.shared(vectors)
     users = compiled.origins | compiled.served  # a server's own variable has one of its own beside
     found: dict[Hashable, np.ndarray] = {}
     for name in compiled if names is None else names:

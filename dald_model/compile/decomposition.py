@@ -6,17 +6,20 @@ import time
 from collections.abc import Collection, Hashable, ItemsView, Iterator, KeysView, Mapping, ValuesView
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import cvxpy as cp
 import networkx as nx
 import numpy as np
 
+from dald_model._cvxpy import value_of
 from dald_model.compile.coupling_split import take_apart
 from dald_model.compile.lowering import Lowering
 from dald_model.compile.stacked_sides import StackedSides
 from dald_model.compile.subproblem import Subproblem
+from dald_model.declare.affine import stacked_map
 from dald_model.declare.consensus import Edge
 from dald_model.declare.consensus_form import consensus_form, owners_of
 from dald_model.declare.declaration import Declaration
@@ -25,7 +28,7 @@ from dald_model.gc_pause import gc_paused
 from dald_model.not_picklable import NotPicklable
 from dald_model.schedule.network import HierarchicalNetwork, safest
 from dald_model.text import listed
-from dald_model.values import flat
+from dald_model.values import flat, holding
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,16 +299,12 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
         left : collection
             Clients whose copies of shared variables do not count any more.
         """
-        spread = cache(lambda name: self[name].spread(points[name]))
         values: dict[int, np.ndarray] = {}
-        for key, homes in self.form.homes.items():
-            server = next((name for name in self.servers if name in homes), None)
-            among = homes if server is None else {server: homes[server]}
-            agreed = self.agreed({name: spread(name)[v.id] for name, v in among.items()}, left)
+        for key, (among, shape, is_symmetric) in self._copies.items():
+            copies = {n: points[n][part].reshape(shape, order="F") for n, part in among.items()}
+            agreed = self.agreed(copies, left)
             # A server's mean has the skew part of the prices, which are of no consequence
-            if agreed.ndim == 2 and any(v.is_symmetric() for v in homes.values()):
-                agreed = (agreed + agreed.T) / 2
-            values[key] = agreed
+            values[key] = (agreed + agreed.T) / 2 if is_symmetric else agreed
         values = self.arrays.with_arrays(values)
         at_clients = Copies(self, points)
         found = {}
@@ -324,6 +323,19 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
             shape = part.agreement.left.shape
             found[part.agreement.constraint.id] = (dual.reshape(shape, order="F"),)
         return Recovered(values, at_clients, found, duals)
+
+    @cached_property
+    def _copies(self) -> dict[int, tuple[dict[Hashable, slice], tuple[int, ...], bool]]:
+        """Of each variable who tells its value and where in its own, its shape, if symmetric."""
+        found = {}
+        for key, homes in self.form.homes.items():
+            server = next((name for name in self.servers if name in homes), None)
+            among = homes if server is None else {server: homes[server]}
+            first, *_ = among.values()
+            is_symmetric = first.ndim == 2 and any(v.is_symmetric() for v in homes.values())
+            parts = {name: self[name].part(v) for name, v in among.items()}
+            found[key] = parts, first.shape, is_symmetric
+        return found
 
     @cached_property
     def _declared_parts(self) -> list[tuple[Edge, Any]]:
@@ -409,10 +421,41 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
                 found[name] = rules
         return found
 
+    def shared(self, vectors: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
+        """What couplings share where the user's variables are these vectors, by id of variable."""
+        known = [v for v in self._makers if v.id in vectors]
+        found: dict[int, np.ndarray] = {}
+        affine, rest = self._made
+        if len(known) < len(self._makers):
+            affine, rest = None, self.derived
+        if affine is not None:
+            parts, (matrix, offset) = affine
+            values = matrix @ np.concatenate([vectors[v.id] for v in known]) + offset
+            found |= {key: values[part] for key, part in parts.items()}
+        if rest:
+            at = [(v, vectors[v.id].reshape(v.shape, order="F")) for v in known]
+            with holding(at):
+                found |= {key: flat(value_of(expression)) for key, expression in rest.items()}
+        return found
+
     @cached_property
-    def makers(self) -> list[cp.Variable]:
+    def _makers(self) -> list[cp.Variable]:
         """The user's variables that what couplings share is made of."""
         return list({v.id: v for e in self.derived.values() for v in e.variables()}.values())
+
+    @cached_property
+    def _made(self) -> tuple[Any, dict[int, cp.Expression]]:
+        """What couplings share as one affine map of these; and what is none, or has Parameters."""
+        each = self.derived.items()
+        affine = {k: e for k, e in each if e.is_affine() and e.is_real() and not e.parameters()}
+        if not all(v.is_real() for v in self._makers):
+            affine = {}
+        rest = {key: e for key, e in each if key not in affine}
+        if not affine:
+            return None, rest
+        stops = zip(affine.items(), accumulate(e.size for e in affine.values()), strict=True)
+        parts = {key: slice(stop - e.size, stop) for (key, e), stop in stops}
+        return (parts, stacked_map([*affine.values()], self._makers)), rest
 
     @cached_property
     def constrained(self) -> frozenset[Hashable]:
