@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
+from dald_model.compile.form import Form
 from dald_model.coordinate.certificates import proof
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import ClientFailedError, Status, Termination
@@ -28,10 +29,10 @@ from dald_model.errors import DaldError
 from dald_model.gc_pause import gc_paused
 from dald_model.schedule.network import Levels
 from dald_model.schedule.round_state import Residuals
-from dald_model.solvers.interior.assembly import are_read
+from dald_model.solvers.interior.assembly import JUMPS, are_read
 from dald_model.solvers.interior.clients import Aggregator
 from dald_model.solvers.interior.coordinator import Coordinator, Found
-from dald_model.solvers.interior.joint import Joint, Opening
+from dald_model.solvers.interior.joint import Joint, Opening, forms_of
 from dald_model.solvers.interior.member import Member, Seen
 from dald_model.solvers.interior.shown import sent
 
@@ -194,7 +195,7 @@ class InteriorSweeper:
         joint = self._resting.pop()
         if joint.takes_jumps != self._has_jumps:
             return None
-        return joint if joint.renew(self._compiled) else None
+        return joint if joint.renew(self._forms) else None
 
     def _anew(self, joint: Joint) -> Joint:
         """The same in the middle of the constraints."""
@@ -209,11 +210,17 @@ class InteriorSweeper:
         return self._placement is None and self._aggregator is None
 
     @cached_property
+    def _forms(self) -> dict[Hashable, Form]:
+        return forms_of(self._compiled)
+
+    @cached_property
     def _has_jumps(self) -> bool:
         """Whether an active set is held of clients that come by their cone programs else."""
-        forms = [sub.form for sub in self._compiled.values()] if self._start else []
-        how = self._is_one and [one for one in forms if one is not None and one.terms]
-        with_jumps, without = (are_read(how or [], takes_jumps=takes) for takes in (True, False))
+        is_asked = self._is_one and bool(self._start)
+        how = [one for one in self._forms.values() if one.terms] if is_asked else []
+        if not any(term.kind.name in JUMPS for one in how for term in one.terms):
+            return False
+        with_jumps, without = (are_read(how, takes_jumps=takes) for takes in (True, False))
         return bool((with_jumps & ~without).any())
 
     def _opened(self, kept: Mapping[str, Any] | None = None, *, takes_jumps: bool = False) -> Joint:

@@ -4,25 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import is_
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.compile.form import ConeProgram, Form, Term
+from dald_model.compile.form import Form, Term
 from dald_model.errors import OptionError
 from dald_model.solvers.base import Encoding
 from dald_model.solvers.interior.barriers import Exponential, Power
 from dald_model.solvers.interior.cones import Cone, Kinks, Orthant, SecondOrder, Semidefinite
+from dald_model.solvers.interior.numbers import (
+    CONES,
+    CONSTANT,
+    EQUALITIES,
+    INEQUALITIES,
+    LINEAR,
+    MATRIX,
+    ROOT,
+    Numbers,
+    Read,
+    of_ball,
+    of_cone,
+    of_term,
+)
 from dald_model.solvers.interior.programme import (
     EQUAL,
+    INFINITE,
     Block,
     Group,
     Place,
     Programme,
     Smooth,
     bent,
+    joined,
 )
 from dald_model.solvers.interior.rows import DENSE, FULL, Rows
 
@@ -38,8 +53,6 @@ KINKS = ("abs", "norm")
 """Kinds that are eliminated at the head of a cone."""
 NOTHING_BESIDE = 0, 0, ()
 """No equalities, no inequalities, no terms: the middle of a form's shape."""
-INFINITE = (1 - 1e-12) * 1e20
-"""Right sides of inequalities from which on they bound nothing, as in Clarabel."""
 
 
 @dataclass
@@ -65,12 +78,13 @@ class Assembly:
     _quadratics: list[tuple[Any, np.ndarray]] = field(default_factory=list)
     _roots: list[tuple[Any, np.ndarray]] = field(default_factory=list)
     _linear: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+    _numbers: Numbers = field(default_factory=lambda: Numbers(np.zeros(0, dtype=bool)))
     _constant: float = 0.0
     _places: dict[Any, tuple[Encoding, list[Place]]] = field(default_factory=dict)
 
     def equate(self, matrix: Any, right: np.ndarray, columns: np.ndarray) -> None:
         """Add rows E x = e that are no client's."""
-        self._add(EQUAL, matrix, right, columns)
+        self._take(EQUAL, matrix, right, columns)
 
     def enter(self, forms: Mapping[Any, Form], columns: Mapping[Any, np.ndarray]) -> None:
         """Add clients whose variables have these numbers, (m,).
@@ -80,67 +94,70 @@ class Assembly:
         NotImplementedError
             Naming a cone that there is no interior point for.
         """
-        read = are_read([*forms.values()], takes_jumps=self.takes_jumps).tolist()
-        for (name, form), is_read in zip(forms.items(), read, strict=True):
+        read = are_read([*forms.values()], takes_jumps=self.takes_jumps)
+        self._numbers = Numbers(read)
+        for (name, form), is_read in zip(forms.items(), read.tolist(), strict=True):
             self._enter(name, form, columns[name], is_read=is_read)
 
     def _enter(self, name: Any, form: Form, columns: np.ndarray, *, is_read: bool) -> None:
         """Add one of them, by its own terms or by its cone program."""
         if not is_read:
-            self._places[name] = Encoding.CONES, self._add_cones(form.cone, columns)
+            self._places[name] = Encoding.CONES, self._add_cones(form, columns)
             return
-        quadratic = form.quadratic
+        at, numbers, quadratic = len(self._places), self._numbers, form.quadratic
         own = self._beyond(columns, form.extra)
         if quadratic.matrix is not None:
             self._quadratics.append((quadratic.matrix, columns))
+            numbers.quadratics.append((at, MATRIX))
         elif quadratic.root is not None and quadratic.root.shape[0]:
             self._roots.append((quadratic.root, columns))
-        self._linear.append((quadratic.linear, columns))
-        self._constant += quadratic.constant
+            numbers.roots.append((at, ROOT))
+        self._cost(form, LINEAR, CONSTANT, columns)
         if form.shape[1:4] == NOTHING_BESIDE:  # as of many clients
             self._places[name] = Encoding.ROWS, []
             return
         places = [
-            self._add(key, rows.matrix, rows.rhs, own[: rows.matrix.shape[1]])
-            for key, rows in (
-                (EQUAL, form.equalities),
-                (("NonnegativeConeT", None), form.inequalities),
+            self._add(key, rows.matrix, (form, read), own[: rows.matrix.shape[1]])
+            for key, rows, read in (
+                (EQUAL, form.equalities, EQUALITIES),
+                (("NonnegativeConeT", None), form.inequalities, INEQUALITIES),
             )
             if rows.rhs.size
         ]
         arguments = []
+        numbered = {id(term): nth for nth, term in enumerate(form.terms)}
         for term in (*form.smooth, *form.kinked) if form.terms else ():
             if not term.weight.size:
                 continue
+            nth = numbered[id(term)]
             if term.is_smooth:
-                self._smooth.setdefault((term.kind.name, term.width), []).append((term, own))
+                key = term.kind.name, term.width
+                self._smooth.setdefault(key, []).append((term, own))
+                numbers.smooth.setdefault(key, []).append((at, nth))
                 continue
             columns = own[: term.matrix.shape[1]]
             if term.is_set:
-                rows = self._add_balls(term, columns)
+                key = ("SecondOrderConeT", term.width + 1)
+                rows = self._add(key, term.matrix, (form, of_ball(nth)), columns, term.width)
                 places.append(Place(rows.key, rows.rows[:: term.width + 1]))
                 tails = rows.rows.reshape(-1, term.width + 1)[:, 1:].ravel()
                 arguments.append(Place(rows.key, tails, is_argument=True))
                 continue
             key = ("top", term.width)
-            place = self._add(key, term.matrix, term.offset, columns)
+            place = self._add(key, term.matrix, (form, of_term(nth, "offset")), columns)
             self._weights.setdefault(key, []).append(term.weight)
+            numbers.weights.setdefault(key, []).append((at, of_term(nth, "weight")))
             arguments.append(place._replace(is_argument=True))
         places += arguments
         self._places[name] = Encoding.ROWS, places
 
-    def _add_balls(self, term: Term, columns: np.ndarray) -> Place:
-        r"""Rows of :math:`(r, R x + o)`, which a program of squares has as :math:`1 \pm r^2`."""
-        right = np.column_stack([term.parameter, term.offset.reshape(-1, term.width)]).ravel()
-        key = ("SecondOrderConeT", term.width + 1)
-        return self._add(key, term.matrix, right, columns, term.width)
-
-    def _add_cones(self, cone: ConeProgram, columns: np.ndarray) -> list[Place]:
+    def _add_cones(self, form: Form, columns: np.ndarray) -> list[Place]:
+        cone, (matrix, linear, constant) = form.cone, CONES
         own = self._beyond(columns, cone.linear.size - columns.size)
         if cone.matrix.nnz:
             self._quadratics.append((cone.matrix, own))
-        self._linear.append((cone.linear, own))
-        self._constant += cone.constant
+            self._numbers.quadratics.append((len(self._places), matrix))
+        self._cost(form, linear, constant, own)
         at, places = 0, []
         for kind, argument in cone.cones:
             if kind not in HEIGHTS:
@@ -151,7 +168,7 @@ class Assembly:
             if kind == "PowerConeT":
                 self._exponents.append(argument)
             part = slice(at, at + height)
-            places.append(self._add(key, cone.rows, cone.rhs[part], own, part))
+            places.append(self._add(key, cone.rows, (form, of_cone(part)), own, part))
             at += height
         return places
 
@@ -160,7 +177,32 @@ class Assembly:
         self.size += more
         return found
 
+    def _cost(self, form: Form, linear: Read, constant: Read, columns: np.ndarray) -> None:
+        at = len(self._places)
+        self._linear.append((linear(form), columns))
+        self._numbers.linear.append((at, linear))
+        self._numbers.constants.append((at, constant))
+        self._constant += constant(form)
+
     def _add(
+        self,
+        key: Any,
+        matrix: Any,
+        source: tuple[Form, Read],
+        columns: np.ndarray,
+        part: slice | int | None = None,
+    ) -> Place:
+        """Rows of the client that is entered, with the right sides that are read of its form."""
+        form, read = source
+        right = read(form)
+        if right.size:
+            self._numbers.rights.setdefault(key, []).append((len(self._places), read))
+        if key[0] == "NonnegativeConeT" and right.max(initial=0.0) >= INFINITE:
+            matrix, right = _without_infinite(matrix, right, part)
+            self._numbers.is_whole = False
+        return self._take(key, matrix, right, columns, part)
+
+    def _take(
         self,
         key: Any,
         matrix: Any,
@@ -170,32 +212,21 @@ class Assembly:
     ) -> Place:
         at = self._heights.get(key, 0)
         self._heights[key] = at + right.size
-        if key[0] == "NonnegativeConeT" and right.max(initial=0.0) >= INFINITE:
-            matrix, right = _without_infinite(matrix, right, part)
         if right.size:
             self._blocks.setdefault(key, []).append(Block(matrix, columns, part))
             self._rights.setdefault(key, []).append(right)
         return Place(key, np.arange(at, at + right.size))
 
-    def programme(self, known: Programme | None = None, *, is_apart: bool = False) -> Programme:
-        """What was added, put together unless clients are apart; dense where it is small.
-
-        Of clients apart what has the same matrices in a ``known`` program is taken from there.
-        """
-        stated = {key: list(blocks) for key, blocks in self._blocks.items()}
-        if known is not None and not known.has(stated):
-            known = None
-        if known is None:
-            is_dense = self.size <= DENSE or (not is_apart and self._fills())
-            split = 0 if is_dense or is_apart else self._split()
-            equal, groups = self._rows(EQUAL, is_dense), {}
-            for key in (key for key in self._blocks if key != EQUAL):
-                groups[key] = self._rows(key, is_dense), self._cone(key, self._heights[key])
-        else:
-            is_dense, split, self.size, equal = known.is_dense, known.split, known.size, known.equal
-            groups = {key: (group.rows, group.cone) for key, group in known.groups.items()}
+    def programme(self, *, is_apart: bool = False) -> Programme:
+        """What was added, put together unless clients are apart; dense where it is small."""
+        is_dense = self.size <= DENSE or (not is_apart and self._fills())
+        split = 0 if is_dense or is_apart else self._split()
+        equal, groups = self._rows(EQUAL, is_dense), {}
+        for key in (key for key in self._blocks if key != EQUAL):
+            groups[key] = self._rows(key, is_dense), self._cone(key, self._heights[key])
         nothing = np.zeros(0), np.zeros(0, dtype=int)
         values, columns = map(np.concatenate, zip(nothing, *self._linear, strict=True))
+        self._numbers.columns = columns
         rights = {key: np.concatenate(parts) for key, parts in self._rights.items()}
         of_equal = rights.pop(EQUAL, np.zeros(0))
         missing, bends = equal.matrix.shape[0] - of_equal.size, (self._quadratics, self._roots)
@@ -212,11 +243,11 @@ class Assembly:
                 key: Group(groups[key][0], right, groups[key][1], weights.get(key))
                 for key, right in rights.items()
             },
-            self._smooth_terms(is_dense, known),
+            self._smooth_terms(is_dense),
             self._places,
             split,
-            stated,
             is_dense,
+            self._numbers if is_apart else None,
         )
 
     def _rows(self, key: Any, is_dense: bool) -> Rows:
@@ -224,27 +255,13 @@ class Assembly:
         rows = Rows.joined(parts, self.size, is_dense=is_dense)
         return Rows(-rows.matrix) if key[0] == "top" else rows
 
-    def _smooth_terms(self, is_dense: bool, known: Programme | None) -> list[Smooth]:
+    def _smooth_terms(self, is_dense: bool) -> list[Smooth]:
         found = []
-        for at, parts in enumerate(self._smooth.values()):
-            sources = [term.matrix for term, _ in parts]
-            before = known.smooth[at] if known is not None and at < len(known.smooth) else None
-            if (
-                before is not None
-                and len(sources) == len(before.sources)
-                and all(map(is_, sources, before.sources))
-            ):
-                rows = before.rows
-            else:
-                blocks = [(term.matrix, own[: term.matrix.shape[1]]) for term, own in parts]
-                rows = Rows.joined(blocks, self.size, is_dense=is_dense)
-            terms = [term for term, _ in parts]
-            offset, weight, parameter = (
-                np.concatenate([getattr(term, name) for term in terms])
-                for name in ("offset", "weight", "parameter")
-            )
-            kind, width = terms[0].kind, terms[0].width
-            found.append(Smooth(kind, sources, rows, offset, weight, parameter, width))
+        for parts in self._smooth.values():
+            blocks = [(term.matrix, own[: term.matrix.shape[1]]) for term, own in parts]
+            rows, terms = Rows.joined(blocks, self.size, is_dense=is_dense), [t for t, _ in parts]
+            offset, weight, parameter = joined(terms)
+            found.append(Smooth(terms[0].kind, rows, offset, weight, parameter, terms[0].width))
         return found
 
     def _fills(self) -> bool:
@@ -283,7 +300,7 @@ class Assembly:
             new = self._beyond(np.zeros(0, dtype=int), wide.size)
             identity = sp.eye_array(wide.size, format="csr")
             both = np.concatenate([block.columns, new])
-            self._add(EQUAL, sp.hstack([rows[wide], -identity], "csr"), np.zeros(wide.size), both)
+            self._take(EQUAL, sp.hstack([rows[wide], -identity], "csr"), np.zeros(wide.size), both)
             kept = np.ones(rows.shape[0])
             kept[wide] = 0.0
             picks = sp.csr_array(

@@ -218,7 +218,7 @@ class SecondOrder:
 
     def joined(self, heads: np.ndarray, tails: np.ndarray) -> np.ndarray:
         """Slacks from their heads, (k,), and tails, (k (d - 1),)."""
-        return np.column_stack([heads, tails.reshape(self.count, -1)]).ravel()
+        return _beside(heads, tails.reshape(self.count, -1)).ravel()
 
     def heads(self, z: np.ndarray) -> np.ndarray:
         """The adjoint in heads, (k,)."""
@@ -230,7 +230,7 @@ class SecondOrder:
 
     def norms(self, tails: np.ndarray) -> np.ndarray:
         """The least heads of tails, (k,)."""
-        return np.linalg.norm(tails.reshape(self.count, -1), axis=1)
+        return _lengths(tails.reshape(self.count, -1))
 
     def held(self, weights: np.ndarray) -> np.ndarray:
         """Multipliers in the middle that hold costs of the heads, (size,)."""
@@ -248,7 +248,7 @@ class SecondOrder:
         if self._sides is not None:
             return rows.blocked(self._sides.roots()).gram()
         shrunk = 1 / (2 * self._w[:, 0] ** 2 - 1)
-        norm = np.linalg.norm(self._w[:, 1:], axis=1)
+        norm = _lengths(self._w[:, 1:])
         along = self._w[:, 1:] / np.maximum(norm, np.finfo(float).tiny)[:, None]
         less = (1 - np.sqrt(shrunk))[:, None, None] * along[:, :, None] * along[:, None, :]
         return rows.blocked((np.eye(self.width - 1) - less) / self._eta[:, None, None]).gram()
@@ -277,19 +277,19 @@ class SecondOrder:
         that makes no more of v than w, and else it has the slope :math:`w p / |p|`, p = y + v.
         """
         at, slope = self._table(s)[:, 1:], -self._table(z)[:, 1:]
-        wanted, size = slope + at, np.linalg.norm(at, axis=1)
-        far = np.linalg.norm(wanted, axis=1)
+        wanted, size = slope + at, _lengths(at)
+        far = _lengths(wanted)
         part = np.where(size > weights, weights / np.where(size > 0, size, 1.0), 1.0)
-        inside = np.linalg.norm(slope + part[:, None] * at, axis=1) <= weights
+        inside = _lengths(slope + part[:, None] * at) <= weights
         is_zero: np.ndarray = inside & ((weights > 0) | (size == 0))
         ways = np.where(is_zero, 0.0, 1 / np.where(is_zero, 1.0, far))[:, None] * wanted
         slope = np.where(is_zero[:, None], slope, weights[:, None] * ways)
         at = np.where(is_zero[:, None], 0.0, at)
-        heads = np.linalg.norm(at, axis=1)
+        heads = _lengths(at)
         bent = weights / np.where(is_zero, 1.0, np.maximum(far - weights, HELD * far))
-        multipliers = np.column_stack([weights, -slope])
+        multipliers = _beside(weights, -slope)
         self._sides = Sides(ways, np.where(is_zero, 1 / HELD, bent), multipliers)
-        return heads, np.column_stack([heads, at]).ravel(), multipliers.ravel()
+        return heads, _beside(heads, at).ravel(), multipliers.ravel()
 
     def correction(self, ds: np.ndarray, dz: np.ndarray, centring: float) -> np.ndarray:
         """See :class:`Cone`."""
@@ -313,7 +313,7 @@ class SecondOrder:
         inner = np.vecdot(w[:, 1:], v[:, 1:])
         first = w[:, 0] * v[:, 0] + inner
         rest = v[:, 1:] + w[:, 1:] * (v[:, 0] + inner / (1 + w[:, 0]))[:, None]
-        return np.column_stack([first, rest]) * eta[:, None]
+        return _beside(first, rest) * eta[:, None]
 
     def _quadratic(self, v: np.ndarray, w: np.ndarray, scale: np.ndarray) -> np.ndarray:
         bent = 2 * w * np.vecdot(w, v)[:, None] - _reflected(v)
@@ -343,7 +343,7 @@ class Sides(NamedTuple):
         first = (v[:, 0] - along) / HELD
         across = v[:, 1:] - along[:, None] * self.ways
         rest = self.bends[:, None] * across - first[:, None] * self.ways
-        return np.column_stack([first, rest])
+        return _beside(first, rest)
 
     def beyond(self, z: np.ndarray) -> np.ndarray:
         """How far multipliers are from those along u, where a norm is positive, (k, d)."""
@@ -446,19 +446,19 @@ def _reflected(v: np.ndarray) -> np.ndarray:
 
 
 def _determinant(v: np.ndarray) -> np.ndarray:
-    norm = np.linalg.norm(v[:, 1:], axis=1)
+    norm = _lengths(v[:, 1:])
     return (v[:, 0] - norm) * (v[:, 0] + norm)
 
 
 def _product(one: np.ndarray, two: np.ndarray) -> np.ndarray:
     rest = one[:, :1] * two[:, 1:] + two[:, :1] * one[:, 1:]
-    return np.column_stack([np.vecdot(one, two), rest])
+    return _beside(np.vecdot(one, two), rest)
 
 
 def _divided(by: np.ndarray, v: np.ndarray) -> np.ndarray:
     """The u whose Jordan product with ``by`` is v."""
     first = (by[:, 0] * v[:, 0] - np.vecdot(by[:, 1:], v[:, 1:])) / _determinant(by)
-    return np.column_stack([first, (v[:, 1:] - first[:, None] * by[:, 1:]) / by[:, :1]])
+    return _beside(first, (v[:, 1:] - first[:, None] * by[:, 1:]) / by[:, :1])
 
 
 def _to_boundary(at: np.ndarray, move: np.ndarray) -> float:
@@ -474,6 +474,18 @@ def _to_boundary(at: np.ndarray, move: np.ndarray) -> float:
     found = np.where(is_left & (one > 0), one, 1.0)
     found = np.where(move[:, 0] < 0, np.minimum(found, -at[:, 0] / move[:, 0]), found)
     return float(np.minimum(found.min(initial=1.0), 1.0))
+
+
+def _beside(first: np.ndarray, rest: np.ndarray) -> np.ndarray:
+    """A first column, (k,), before others, (k, d): ``np.column_stack`` takes longer than a cone."""
+    found = np.empty((len(first), rest.shape[1] + 1))
+    found[:, 0], found[:, 1:] = first, rest
+    return found
+
+
+def _lengths(rows: np.ndarray) -> np.ndarray:
+    """The Euclidean norms of rows, (k,)."""
+    return np.sqrt(np.vecdot(rows, rows))
 
 
 def _within(worst: float) -> float:

@@ -284,7 +284,7 @@ class Coordinator:
             if not sides:
                 (sides,) = self._ask(("predicted",))
             self._ask(("hear_step", solve(self._total(sides))), ("combine", 0.0))
-            before, step = self._residual_norm(), 1.0
+            before, step = self._residual_norm() if self.is_free else 0.0, 1.0
             self._measure(("go", step), *after)
             # Newton's step of what is not linear may overshoot
             while self.is_free and step > SHORTEST and not self._drops(before, step):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from dald_model.compile.form import Form
 from dald_model.solvers.arrays.indexing import ranges
 from dald_model.solvers.base import NOTHING, Encoding, Multipliers, Tangents
 from dald_model.solvers.interior.agreement import Agreement
@@ -42,6 +43,18 @@ class _Place(NamedTuple):
     names: list[Hashable]
     seen: Seen
     at: np.ndarray
+
+
+class _Layout(NamedTuple):
+    """Of each participant its clients and the columns of these; of what they told the multipliers.
+
+    ``rows`` brings these into the layout, where each client has ``lengths`` in its ``encodings``.
+    """
+
+    places: list[tuple[np.ndarray, np.ndarray]]
+    rows: np.ndarray
+    lengths: np.ndarray
+    encodings: np.ndarray
 
 
 class Joint:
@@ -81,7 +94,7 @@ class Joint:
         self.takes_jumps = takes_jumps
         self._columns, self._aggregator, self._kept = compiled.columns, aggregator, kept
         self.agreement = agreement = Agreement.of_sides(compiled.stacked)
-        forms = _forms(compiled)
+        forms = forms_of(compiled)
         self._one: Member | None = None
         far = [name for name in compiled if name in set(elsewhere)]
         count, of = agreement.count, agreement.of
@@ -171,9 +184,9 @@ class Joint:
         self.coordinator.tau, its = iterate
         self._one.go_back(its)
 
-    def renew(self, compiled: Any) -> bool:
+    def renew(self, forms: Mapping[Hashable, Form]) -> bool:
         """Take other numbers of the same clients, if all are one; whether nothing else is other."""
-        return self._one is not None and self._one.take(_forms(compiled))
+        return self._one is not None and self._one.take(forms)
 
     def restart(self) -> None:
         """Begin in the middle of the constraints, in units of its own."""
@@ -217,31 +230,36 @@ class Joint:
         shared = np.zeros(agreement.count)
         proved = np.zeros((2, len(self._columns)))
         told = self.clients.ask([[("answer", tau)] for _ in self._places])
-        rest, order = NOTHING, {name: at for at, name in enumerate(self._columns)}
-        found: list[np.ndarray] = []
-        for place, (one,) in zip(self._places, told, strict=True):
+        rest, layout = NOTHING, self._layout
+        for (mine, columns), (one,) in zip(layout.places, told, strict=True):
             rest = one.rest if one.rest.size else rest
-            mine = np.array([order[name] for name in place.names], dtype=int)
-            found.append(mine)
             proved[:, mine] = (one.losses, one.spare) if one.losses.size else [[np.nan], [0.0]]
+            points[columns], prices[columns] = one.points, one.prices
+            shared[agreement.of[columns]] = one.points
+        values = np.concatenate([NOTHING, *(one.multipliers for (one,) in told)])[layout.rows]
+        # A server has no variable of its own
+        points = shared[agreement.of]
+        held = Multipliers(values, layout.lengths, layout.encodings)
+        return Tangents(points, -prices, *proved), held, agreement.prices(prices, rest)
+
+    @cached_property
+    def _layout(self) -> _Layout:
+        """Where what clients answer lies."""
+        order = {name: at for at, name in enumerate(self._columns)}
+        found = []
+        for place in self._places:
             parts = [self._columns[name] for name in place.names]
             starts = np.array([part.start for part in parts], dtype=int)
             columns = ranges(starts, np.array([part.stop for part in parts], dtype=int) - starts)
-            points[columns], prices[columns] = one.points, one.prices
-            shared[agreement.of[columns]] = one.points
-        places = np.concatenate([np.zeros(0, dtype=int), *found])
-        values = np.concatenate([NOTHING, *(one.multipliers for (one,) in told)])
+            found.append((np.array([order[name] for name in place.names], dtype=int), columns))
+        places = np.concatenate([np.zeros(0, dtype=int), *(mine for mine, _ in found)])
         heights = np.array([n for place in self._places for n in place.seen.heights], dtype=int)
         lengths = np.zeros(len(order), dtype=int)
         encodings = np.full(len(order), Encoding.ROWS, dtype=np.uint8)
         lengths[places] = heights
         encodings[places] = [e for place in self._places for e in place.seen.encodings]
         by_place, starts = np.argsort(places), np.cumsum(heights) - heights
-        values = values[ranges(starts[by_place], heights[by_place])]
-        # A server has no variable of its own
-        points = shared[agreement.of]
-        tangents, held = Tangents(points, -prices, *proved), Multipliers(values, lengths, encodings)
-        return tangents, held, agreement.prices(prices, rest)
+        return _Layout(found, ranges(starts[by_place], heights[by_place]), lengths, encodings)
 
     def heaviest(self) -> Hashable:
         """The client with most of what multipliers prove of all right sides."""
@@ -254,5 +272,6 @@ class Joint:
         return max(found, key=found.__getitem__)
 
 
-def _forms(compiled: Any) -> dict[Hashable, Any]:
+def forms_of(compiled: Any) -> dict[Hashable, Form]:
+    """The numbers of the clients that have any here."""
     return {name: form for name, sub in compiled.items() if (form := sub.form) is not None}

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from dald_model.compile.form import Form
 from dald_model.solvers.base import NOTHING, Encoding
-from dald_model.solvers.interior.assembly import Assembly
+from dald_model.solvers.interior.assembly import Assembly, are_read
 from dald_model.solvers.interior.participant import Participant
 from dald_model.solvers.interior.programme import EQUAL, Programme
 
@@ -136,38 +136,36 @@ class Member(Participant):
 
     def take(self, forms: Mapping[Hashable, Form]) -> bool:
         """Take other numbers of the same clients; whether nothing else is other."""
-        before, alone = self._alone, self._by_itself(forms, self._alone)
-        if not alone.is_like(before):
-            return False
-        mine = np.concatenate([*self._of.values()])
-        of = np.concatenate([mine, self._size + np.arange(alone.size - mine.size)])
-        found = self.programme.with_numbers(alone, before, of)
-        if found is not None:
-            self.programme = found
-        elif not self.renew(self._assembled(forms)):
-            return False
+        before, now = self._alone, [*forms.values()]
+        alone = before.again(now, [*self._forms.values()])
+        if alone is not None and before.smooth:
+            is_read = are_read(now, takes_jumps=self._takes_jumps)
+            own = [encoding == Encoding.ROWS for encoding, _ in before.places.values()]
+            alone = alone if own == is_read.tolist() else None  # defined at zero as before
+        if alone is not None:
+            beyond = np.arange(alone.size - self._numbered.size)
+            of = np.concatenate([self._numbered, self._size + beyond])
+            self.programme = self.programme.with_numbers(alone, before, of)
+        else:
+            alone = self._by_itself(forms)
+            if not (alone.is_like(before) and self.renew(self._assembled(forms))):
+                return False
+            self.__dict__.pop("_is_split", None)
         self._forms, self._alone = forms, alone
-        self.__dict__.pop("_is_split", None)
         return True
 
     def answer(self, tau: float) -> Answer:
         """What the clients have at this point over tau, in the user's units."""
-        program, names = self.programme, list(self._forms)
+        program = self.programme
         equal, groups = self.multipliers(tau)
         equal = equal[: equal.size - program.split]
         kept = equal.size - self._agreed
         equal, rest = equal[:kept], equal[kept:]
         x = self.x * self.columns / tau
-        mine = np.concatenate([np.zeros(0, dtype=int), *(self._of[name] for name in names)])
-        points, extra = x[mine], x[self._size : x.size - program.split]
+        points, extra = x[self._numbered], x[self._size : x.size - program.split]
         groups = self._alone.limited({**groups, EQUAL: equal})
-        rows = [
-            -groups[place.key][place.rows] if place.is_argument else groups[place.key][place.rows]
-            for name in names
-            for place in self._told[name]
-            if place.rows.size
-        ]
-        told = np.concatenate([np.zeros(0), *rows])
+        rows, signs = self._told_rows
+        told = np.concatenate([*groups.values()])[rows] * signs
         if not self._tells_kinks:
             slopes = self._alone.slopes(np.concatenate([points, extra]), groups)
             return Answer(points, -slopes[: points.size], told, rest)
@@ -192,6 +190,23 @@ class Member(Participant):
         return np.array(found)
 
     @cached_property
+    def _numbered(self) -> np.ndarray:
+        """The numbers of the clients' variables, one client after the other."""
+        return np.concatenate([np.zeros(0, dtype=int), *self._of.values()])
+
+    @cached_property
+    def _told_rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of the groups' multipliers, equalities' last, those that clients tell, and the signs."""
+        heights = {key: group.right.size for key, group in self.programme.groups.items()}
+        stops = np.cumsum([0, *heights.values()]).tolist()
+        starts = dict(zip([*heights, EQUAL], stops, strict=True))
+        told = [place for places in self._told.values() for place in places if place.rows.size]
+        rows = [starts[place.key] + place.rows for place in told]
+        signs = [np.full(place.rows.size, -1.0 if place.is_argument else 1.0) for place in told]
+        nothing = np.zeros(0, dtype=int)
+        return np.concatenate([nothing, *rows]), np.concatenate([nothing, *signs])
+
+    @cached_property
     def _alone(self) -> Programme:
         """The program of the clients with variables of their own, to tell their slopes apart."""
         return self._by_itself(self._forms)
@@ -207,15 +222,13 @@ class Member(Participant):
             for form in self._forms.values()
         ]
 
-    def _by_itself(
-        self, forms: Mapping[Hashable, Form], known: Programme | None = None
-    ) -> Programme:
+    def _by_itself(self, forms: Mapping[Hashable, Form]) -> Programme:
         stops = np.cumsum([0, *(own.size for own in self._of.values())])
         assembly = Assembly(int(stops[-1]), self._takes_jumps)
         each, ends = np.arange(stops[-1]), stops.tolist()
         apart = [each[at:to] for at, to in pairwise(ends)]
         assembly.enter(forms, dict(zip(self._of, apart, strict=True)))
-        return assembly.programme(known, is_apart=True)
+        return assembly.programme(is_apart=True)
 
 
 def _shown_multipliers(programme: Programme, shown: np.ndarray) -> np.ndarray:

@@ -149,11 +149,7 @@ class Participant(Scaled):
             self.z[key] = point[at + size : at + 2 * size] * self.cost / unit
             at += 2 * size
         self.settle()
-        nothing = {key: 0.0 * one for key, one in self.s.items()}
-        tops = {key: 0.0 * one for key, one in self.tops.items()}
-        # The constants keep their weight
-        still = Direction(0.0 * self.x, 0.0 * self.equal, tops, nothing, nothing)
-        self._found = {"constant": still}
+        self._found = {}
 
     def _of_cone(self, key: Any) -> np.ndarray:
         """The units of the entries of a cone."""
@@ -228,7 +224,7 @@ class Participant(Scaled):
         self._unequal = self._equal.times(self.x) - tau * self._equal_right
         infeasible = max(infeasible, float(np.abs(self._unequal).max(initial=0.0)))
         self._residual = residual
-        known = np.concatenate([residual, np.zeros(self.equal.size)])[self.shared]
+        known = self._shown(residual)
         size = float(np.abs(self.x).max(initial=0.0))
         steepness = tau * float(np.abs(gradient).max(initial=0.0))
         degree = float(self.degree)
@@ -355,9 +351,10 @@ class Participant(Scaled):
 
     def _solved(self, name: str, known: np.ndarray) -> tuple[float, float]:
         side, tops, rows = self._sides[name]
-        full = np.empty(side.size)
-        full[self.shared] = known
+        full = known
         if not self._is_all:
+            full = np.empty(side.size)
+            full[self.shared] = known
             own = self._solve(side[self._private])
             full[self._private] = own - self._share @ known
         count = self.x.size
@@ -397,12 +394,16 @@ class Participant(Scaled):
     def combine(self, dtau: float) -> None:
         """Add both directions, with this step of tau."""
         step = self._found["step"]
-        fixed = self._found.get("constant", step)  # which is not asked for where tau stays
-        self._dx = step.x + dtau * fixed.x
-        self._dequal = step.equal + dtau * fixed.equal
-        self._dtops = {k: step.tops[k] + dtau * fixed.tops[k] for k in step.tops}
-        self._dz = {k: step.z[k] + dtau * fixed.z[k] for k in step.z}
-        self._ds = {k: step.s[k] + dtau * fixed.s[k] for k in step.s}
+        if dtau:  # else the constants are not asked for
+            fixed = self._found["constant"]
+            step = Direction(
+                step.x + dtau * fixed.x,
+                step.equal + dtau * fixed.equal,
+                {key: one + dtau * fixed.tops[key] for key, one in step.tops.items()},
+                {key: one + dtau * fixed.s[key] for key, one in step.s.items()},
+                {key: one + dtau * fixed.z[key] for key, one in step.z.items()},
+            )
+        self._dx, self._dequal, self._dtops, self._ds, self._dz = step
         self._dtau = dtau
         self._base = self.x, self.equal, dict(self.s), dict(self.z), dict(self.tops)
 

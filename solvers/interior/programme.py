@@ -12,19 +12,24 @@ everything, or has a kind that is undefined at zero, comes by its cone program.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from dald_model.compile.form import Form
 from dald_model.compile.kinds.kind import Kind
 from dald_model.solvers.base import Encoding
 from dald_model.solvers.interior.cones import Orthant
+from dald_model.solvers.interior.numbers import Numbers, taken
 from dald_model.solvers.interior.rows import Rows, stacked
 
-EQUAL = ("ZeroConeT", None)
+EQUAL, NONNEGATIVE = ("ZeroConeT", None), ("NonnegativeConeT", None)
+INFINITE = (1 - 1e-12) * 1e20
+"""Right sides of inequalities from which on they bound nothing, as in Clarabel."""
 
 
 class Place(NamedTuple):
@@ -61,10 +66,6 @@ class Block:
         rows = sp.csr_array(self.source)
         return rows[self.part] if isinstance(self.part, slice) else _spread(rows, self.part)
 
-    def is_of(self, other: Block) -> bool:
-        """Whether another has the same matrix."""
-        return self.source is other.source and self.part == other.part
-
 
 class Group(NamedTuple):
     """Rows of cones of one kind: :math:`s = b - A x`, of which ``tops`` are the heads' weights.
@@ -80,10 +81,9 @@ class Group(NamedTuple):
 
 
 class Smooth(NamedTuple):
-    """Smooth terms of one kind, with ``width`` arguments each, and the matrices of the rows."""
+    """Smooth terms of one kind, with ``width`` arguments each."""
 
     kind: Kind
-    sources: list[Any]
     rows: Rows
     offset: np.ndarray
     weight: np.ndarray
@@ -125,8 +125,8 @@ class Programme:
     r"""See the module; ``places`` has of each client its encoding and where its multipliers are.
 
     Of clients apart from each other P stays in their ``quadratics``, and in ``roots`` R of
-    :math:`R^\top R`. The last ``split`` variables and equalities stand for long sums. ``stated``
-    has of each kind of rows the blocks that they were made of.
+    :math:`R^\top R`. The last ``split`` variables and equalities stand for long sums. ``numbers``
+    are known of clients apart.
     """
 
     size: int
@@ -141,53 +141,79 @@ class Programme:
     smooth: list[Smooth]
     places: dict[Any, tuple[Encoding, list[Place]]]
     split: int
-    stated: dict[Any, list[Block]]
     is_dense: bool
-
-    def has(self, stated: dict[Any, list[Block]]) -> bool:
-        """Whether these are the same rows."""
-        return self.stated.keys() == stated.keys() and all(
-            len(blocks) == len(self.stated[key]) and all(map(Block.is_of, self.stated[key], blocks))
-            for key, blocks in stated.items()
-        )
+    numbers: Numbers | None
 
     def is_like(self, other: Programme) -> bool:
         """Whether the two differ in numbers alone."""
         return self._shape == other._shape
 
-    def with_numbers(self, apart: Programme, before: Programme, of: np.ndarray) -> Programme | None:
+    def again(self, forms: Sequence[Form], before: Sequence[Form]) -> Programme | None:
+        """The same of clients apart with the numbers of other forms; None if more is other."""
+        numbers = self.numbers
+        if numbers is None or not numbers.are_of(forms, before):
+            return None
+        every = numbers.rights.items()
+        rights = {key: np.concatenate(taken(forms, some)) for key, some in every}
+        if NONNEGATIVE in rights and rights[NONNEGATIVE].max() >= INFINITE:
+            return None
+        weights = {key: np.concatenate(taken(forms, s)) for key, s in numbers.weights.items()}
+        values = np.concatenate([np.zeros(0), *taken(forms, numbers.linear)])
+        found = self._with(
+            linear=np.bincount(numbers.columns, values, self.size),
+            constant=sum(taken(forms, numbers.constants)),
+            equal_right=rights.pop(EQUAL, self.equal_right),
+            groups={
+                key: group._replace(right=rights[key], tops=weights.get(key))
+                for key, group in self.groups.items()
+            },
+        )
+        found.smooth = []
+        for one, places in zip(self.smooth, numbers.smooth.values(), strict=True):
+            terms = [forms[at].terms[nth] for at, nth in places]
+            offset, weight, parameter = joined(terms)
+            found.smooth.append(one._replace(offset=offset, weight=weight, parameter=parameter))
+        for name in ("quadratics", "roots"):
+            known, matrices = getattr(self, name), taken(forms, getattr(numbers, name))
+            if not all(one is two for one, (two, _) in zip(matrices, known, strict=True)):
+                bends = [(one, columns) for one, (_, columns) in zip(matrices, known, strict=True)]
+                setattr(found, name, bends)
+                vars(found).pop("_alike", None)
+        return found
+
+    def with_numbers(self, apart: Programme, before: Programme, of: np.ndarray) -> Programme:
         """The same where the program of the clients apart has other numbers than ``before``.
 
-        With ``of``, the number here of each variable there; None where they differ in more.
+        With ``of``, the number here of each variable there.
         """
-        pairs = [(apart.equal, before.equal)]
-        pairs += [(group.rows, before.groups[k].rows) for k, group in apart.groups.items()]
-        pairs += [
-            (one.rows, two.rows) for one, two in zip(apart.smooth, before.smooth, strict=True)
-        ]
-        if any(one is not two for one, two in pairs):
-            return None
-        agreed = self.equal_right[apart.equal_right.size :]
-        bends = [
-            [(matrix, of[columns]) for matrix, columns in each]
-            for each in (apart.quadratics, apart.roots)
-        ]
-        is_same = before.is_bent_as(apart)
-        return replace(
-            self,
-            matrix=self.matrix if is_same else bent(self.size, *bends, is_dense=self.is_dense),
+        agreed, matrix = self.equal_right[apart.equal_right.size :], self.matrix
+        if apart.quadratics is not before.quadratics or apart.roots is not before.roots:
+            quadratics, roots = (
+                [(one, of[columns]) for one, columns in each]
+                for each in (apart.quadratics, apart.roots)
+            )
+            matrix = bent(self.size, quadratics, roots, is_dense=self.is_dense)
+        groups = {
+            key: group._replace(right=apart.groups[key].right, tops=apart.groups[key].tops)
+            for key, group in self.groups.items()
+        }
+        return self._with(
+            matrix=matrix,
             linear=np.bincount(of, apart.linear, self.size),
             constant=apart.constant,
             equal_right=np.concatenate([apart.equal_right, agreed]),
-            groups={
-                key: group._replace(right=apart.groups[key].right, tops=apart.groups[key].tops)
-                for key, group in self.groups.items()
-            },
+            groups=groups,
             smooth=[
                 one._replace(offset=two.offset, weight=two.weight, parameter=two.parameter)
                 for one, two in zip(self.smooth, apart.smooth, strict=True)
             ],
         )
+
+    def _with(self, **numbers: Any) -> Programme:
+        """The same with other numbers; what was made of the rest stays."""
+        found = copy(self)
+        vars(found).update(numbers)
+        return found
 
     @cached_property
     def _shape(self) -> tuple[Any, ...]:
@@ -200,20 +226,19 @@ class Programme:
             [(how, [p.rows.size for p in places]) for how, places in self.places.values()],
         )
 
-    def is_bent_as(self, other: Programme) -> bool:
-        """Whether the two have the same quadratics and roots."""
-        own, its = ([*one.quadratics, *one.roots] for one in (self, other))
-        return len(own) == len(its) and all(a is b for (a, _), (b, _) in zip(own, its, strict=True))
+    @cached_property
+    def _alike(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """The quadratics, where they are of one shape."""
+        return stacked(self.quadratics)
 
     def slopes(self, x: np.ndarray, multipliers: dict[Any, np.ndarray]) -> np.ndarray:
         """The gradient of the Lagrangian in the variables of clients that share none, (n,)."""
         found = self.linear + self.equal.back(multipliers[EQUAL])
-        alike = stacked(self.quadratics)
-        if alike is not None:
-            matrices, of = alike
+        if self._alike is not None:
+            matrices, of = self._alike
             bends = (matrices @ x[of][..., None]).ravel()
             found = found + np.bincount(of.ravel(), bends, found.size)
-        for matrix, columns in self.quadratics if alike is None else ():
+        for matrix, columns in self.quadratics if self._alike is None else ():
             found[columns] += matrix @ x[columns]
         for root, columns in self.roots:
             found[columns] += root.T @ (root @ x[columns])
@@ -272,6 +297,12 @@ class Programme:
                 if place.rows.size:
                     found[place.key][place.rows] = at
         return found
+
+
+def joined(terms: Sequence[Any]) -> list[np.ndarray]:
+    """Offsets, weights and parameters of some terms, one after the other."""
+    each = [(term.offset, term.weight, term.parameter) for term in terms]
+    return [np.concatenate(parts) for parts in zip(*each, strict=True)]
 
 
 def bent(

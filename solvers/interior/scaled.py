@@ -94,11 +94,12 @@ class Scaled:
 
     def _shown(self, vector: np.ndarray) -> np.ndarray:
         """What others see of a vector over the variables, zero at multipliers."""
-        return np.concatenate([vector, np.zeros(self.shared.size - vector.size)])[self.shared]
+        full = np.concatenate([vector, np.zeros(self.shared.size - vector.size)])
+        return full if self._is_all else full[self.shared]
 
     def _hidden(self, vector: np.ndarray) -> np.ndarray:
         """What of a vector over the variables nobody else sees."""
-        return vector[~self.shared[: vector.size]]
+        return vector[:0] if self._is_all else vector[~self.shared[: vector.size]]
 
     @property
     def _measured_of(self) -> list[Any]:
