@@ -155,7 +155,9 @@ class InteriorSweeper:
         is_nearer = nearest < self._nearest / 2 or abs(found.gap) < self._gap / 2
         self._since = 0 if is_nearer else self._since + 1
         self._nearest, self._gap = min(nearest, self._nearest), min(abs(found.gap), self._gap)
-        if self._since >= PATIENCE and self._nearest > INACCURATE and not self._has_asked:
+        is_interior = self._held is None or joint.coordinator.is_free  # else rays are of a set
+        is_slow = self._since >= PATIENCE and self._nearest > INACCURATE
+        if is_slow and is_interior and not self._has_asked:
             # Of a ray that says something of more than one unit a program of rays knows the end
             self._has_asked = min(self._ray, self._joint.coordinator.infeasible_ray) < 1
             if self._has_asked:
