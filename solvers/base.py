@@ -79,6 +79,10 @@ class Encoding(IntEnum):
     ELSEWHERE = 4
 
 
+ENCODINGS = tuple(Encoding)
+"""By number, as to ask the class takes longer."""
+
+
 class Tangents(NamedTuple):
     """Of each client an affine function that is nowhere above it, at the points of a run.
 

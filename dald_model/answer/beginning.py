@@ -58,9 +58,10 @@ def begin(compiled: Decomposition, rho: Any, start: Any, units: Units) -> tuple[
     OptionError
         If ``start`` is no result of a model with some of these clients.
     """
-    rule = as_rule(rho)
+    rule, first = as_rule(rho), None
     if isinstance(rule, ResidualBalancing) and rule.start is None:
-        rule = replace(rule, start=np.clip(units.penalty, LEAST, MOST))
+        first = np.clip(units.penalty, LEAST, MOST)
+        rule = replace(rule, start=first)
     if start is None:
         return State.start(compiled, rule.init(compiled), units), rule
     if not isinstance(start, Result):
@@ -80,7 +81,7 @@ def begin(compiled: Decomposition, rho: Any, start: Any, units: Units) -> tuple[
         state.mu *= _grown(units.slopes, last.units.slopes)
         state.rho = last.rho * _grown(units.penalty, last.units.penalty)
         if rho is not None:
-            state.rho = rule.init(compiled)
+            state.rho = rule.init(compiled) if first is None else first.copy()
     else:
         points = {
             name: last.points[before.columns[name]]

@@ -170,7 +170,8 @@ class Floor:
         self.noise = NOISE * self.total
         self.is_least = bool(there[0].sum() >= here.sum() - self.noise)
         own = np.abs(here - [compiled[name].client.constant for name in live])
-        self.unseen = SEEN * float(np.nansum(np.minimum(own, np.fmax(*np.abs(there - here)))))
+        least = np.minimum(own, np.fmax(*np.abs(there - here)))
+        self.unseen = SEEN * float(least[~np.isnan(least)].sum())
         self.paid = self.open = self.digits = 0.0
         self.cost = self.least = self.unseen / ALLOWED
         self.worth = self.least / np.sqrt(ALLOWED)

@@ -18,7 +18,7 @@ from dald_model.coordinate.scaling.units import Units
 from dald_model.engines.batches import Batch
 from dald_model.schedule.round_state import Residuals
 from dald_model.solvers.arrays.indexing import ranges
-from dald_model.solvers.base import Answers, Encoding, Multipliers, Tangents, Turn
+from dald_model.solvers.base import ENCODINGS, Answers, Encoding, Multipliers, Tangents, Turn
 
 PARTS = frozenset({"channels", "units", "reduce", "tangents"})
 """Of the attributes of a state, those that are no array."""
@@ -265,7 +265,8 @@ class State:
     def held(self) -> list[tuple[Encoding, np.ndarray]]:
         """The multipliers of all clients with their encodings, in the order of the layout."""
         stops = np.cumsum(self.lengths).tolist()
-        spans = zip(map(Encoding, self.encodings.tolist()), [0, *stops], stops, strict=False)
+        how = [ENCODINGS[one] for one in self.encodings.tolist()]
+        spans = zip(how, [0, *stops], stops, strict=False)
         return [(kind, self.multipliers[start:stop]) for kind, start, stop in spans]
 
     @property
