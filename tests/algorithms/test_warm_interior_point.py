@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
@@ -220,3 +221,49 @@ def test_a_checkpoint_of_a_run_from_a_start_is_taken_up(
     taken = dm.resume(tmp_path / "run", given.model, max_rounds=50)
     assert (taken.status, taken.rounds) == ("optimal", whole.rounds)
     assert taken.value == pytest.approx(whole.value, rel=1e-9)
+
+
+COSTS_AND_RULES: dict[str, tuple[Callable[..., tuple[Any, list[Any]]], list[tuple[float, ...]]]] = {
+    "a bound that comes and goes": (
+        lambda x, p: (0.0, [x <= p[0]]),
+        [(0.5,), (1e20,), (0.3,), (0.31,), (2e20,), (1.1,)],
+    ),
+    "a ball": (lambda x, p: (0.0, [cp.norm(x) <= p[0]]), [(1.0,), (1.01,), (9.0,), (0.0,), (2.0,)]),
+    "weights": (
+        lambda x, p: (p[0] * cp.norm1(x) + p[1] * cp.norm(x), []),
+        [(0.5, 1.0), (0.4, 0.9), (0.0, 0.9), (0.0, 0.0), (1.0, 0.0), (1.1, 1.2)],
+    ),
+    "the entry of a row": (
+        lambda x, p: (0.0, [p[0] * x[0] + x[1] <= p[1], x >= -1]),
+        [(1.0, 1.0), (1.0, 1.1), (2.0, 1.0), (0.0, 1.0), (1.0, 2.1)],
+    ),
+    "rules that no point keeps": (
+        lambda x, p: (0.0, [x >= p[0], x <= 1]),
+        [(0.5,), (0.9,), (2.0,), (0.8,), (0.7,), (1.5,), (0.2,)],
+    ),
+}
+"""What an owner adds to its squares, and values of the Parameters in it, step by step."""
+
+
+@pytest.mark.parametrize("name", COSTS_AND_RULES)
+def test_a_path_has_the_values_of_all_in_one_where_parameters_change_more_than_numbers(
+    name: str,
+) -> None:
+    added, values = COSTS_AND_RULES[name]
+    given = [cp.Parameter(nonneg=True) for _ in values[0]]
+    model, costs, rules = dm.Model("in turn"), [], []
+    x = [cp.Variable(3) for _ in range(3)]
+    for i, own in enumerate(x):
+        more, kept = added(own, given)
+        costs.append(cp.sum_squares(own - np.arange(3) - i) + more)
+        model.client(i, costs[-1], kept)
+        rules += [*kept, own == x[0]]
+    model.consensus(x[0] == x[1], x[1] == x[2])
+    problem, result = cp.Problem(cp.Minimize(sum(costs)), rules), None
+    for step in values:
+        for parameter, value in zip(given, step, strict=True):
+            parameter.value = value
+        result = model.solve(start=result, disclose="curvature")
+        problem.solve(solver="CLARABEL")
+        assert str(result.status) == problem.status
+        assert result.value == pytest.approx(problem.value, rel=1e-6)
