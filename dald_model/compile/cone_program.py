@@ -15,7 +15,7 @@ from scipy.sparse.csgraph import connected_components
 
 from dald_model.compile.affine_maps import AffineMaps
 from dald_model.compile.form import ConeProgram
-from dald_model.compile.recognition import Canonical
+from dald_model.compile.recognition import CONES, LINEAR, Canonical
 from dald_model.compile.row_replication import (
     APART,
     NotRowByRowError,
@@ -24,11 +24,6 @@ from dald_model.compile.row_replication import (
     repeated,
 )
 from dald_model.declare.affine import explicit
-
-REPEATED = -1
-"""In place of cvxpy's row, where there are many of it."""
-TOGETHER = {"zero": "ZeroConeT", "nonneg": "NonnegativeConeT"}
-"""The cones whose rows Clarabel counts together -> its own word."""
 
 
 def cone_program(
@@ -74,7 +69,7 @@ def cone_program(
 
 
 def wide_program(problem: Canonical, replication: RowReplication) -> Canonical:
-    """The program over all rows of data; :data:`REPEATED` stands in ``rows`` for repeated ones.
+    """The program over all rows of data, of which repeated ones are none of cvxpy's.
 
     Raises
     ------
@@ -92,6 +87,9 @@ def wide_program(problem: Canonical, replication: RowReplication) -> Canonical:
     firsts = np.cumsum(sizes * copies) - sizes * copies
     within = np.arange(owner.size) - starts[owner]
     rows = Repeats(firsts[owner] + within, sizes[owner], copies[owner])
+    stated: Any = sp.coo_array(problem.rows)
+    is_once = of_cones[owner[stated.row]] == APART
+    places = rows.base[stated.row[is_once]], stated.col[is_once]
     return Canonical(
         sp.csc_array(repeated(problem.P, columns, columns)),
         columns.vector(problem.q),
@@ -101,7 +99,7 @@ def wide_program(problem: Canonical, replication: RowReplication) -> Canonical:
         _repeated_cones(problem, copies),
         _repeated_arguments(problem, copies),
         replication.size,
-        rows.vector(np.where(of_cones[owner] != APART, REPEATED, problem.rows)),
+        sp.csr_array((stated.data[is_once], places), shape=(rows.size, stated.shape[1])),
     )
 
 
@@ -150,12 +148,12 @@ def _repeated_cones(problem: Canonical, copies: np.ndarray) -> list[tuple[str, i
 
 def _repeated_arguments(problem: Canonical, copies: np.ndarray) -> tuple[tuple[str, Any], ...]:
     """The cones as Clarabel takes them."""
-    totals, others = dict.fromkeys(TOGETHER, 0), []
-    given = iter([one for one in problem.arguments if one[0] not in TOGETHER.values()])
+    totals, others = dict.fromkeys(LINEAR, 0), []
+    given = iter([one for one in problem.arguments if one[0] not in map(CONES.get, LINEAR)])
     for (kind, _, size), count in zip(problem.cones, copies.tolist(), strict=True):
         if kind in totals:
             totals[kind] += size * count
         else:
             others += [next(given)] * count
-    linear = [(TOGETHER[kind], size) for kind, size in totals.items() if size]
+    linear = [(CONES[kind], size) for kind, size in totals.items() if size]
     return (*linear, *others)

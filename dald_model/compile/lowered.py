@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dald_model.compile.affine_maps import AffineMaps
-from dald_model.compile.cone_program import REPEATED
 from dald_model.compile.form import Form
 from dald_model.compile.instantiation import Instantiator
 from dald_model.compile.recognition import Canonical, Structure
@@ -99,7 +98,7 @@ class Lowered:
         balls :math:`\|u\|_2 \le r`; for each constraint the values of its cvxpy
         ``dual_variables``.
         """
-        found = np.zeros(self.problem.rows.size)
+        found = np.zeros(self.problem.b.size)
         found[self.structure.zero] = equality
         found[self.structure.nonneg] = inequality
         if balls.size:
@@ -108,10 +107,8 @@ class Lowered:
             gains = [b.kind.gains(b.found, r) for b, r in zip(sets, radii, strict=True)]
             rows = [one.row for block in sets for one in block.found]
             found[rows] = np.concatenate(gains) * balls
-        return self.template.duals(found, self.problem.rows)
+        return self.template.way_back.duals(self.problem.rows.T @ found)
 
     def cone_duals(self, multipliers: np.ndarray) -> tuple[Any, ...]:
         """The same from the dual vector of the form's cone program."""
-        rows = self.instantiator.program.rows
-        stated = rows != REPEATED
-        return self.template.duals(multipliers[stated], rows[stated])
+        return self.template.way_back.duals(self.instantiator.program.rows.T @ multipliers)

@@ -20,6 +20,19 @@ from dald_model.compile.components import Component, Recognised, Row, combined
 from dald_model.compile.kinds.kind import Kind
 from dald_model.compile.kinds.piecewise import dead_zone
 
+CONES = {
+    "zero": "ZeroConeT",
+    "nonneg": "NonnegativeConeT",
+    "soc": "SecondOrderConeT",
+    "psd": "PSDTriangleConeT",
+    "exp": "ExponentialConeT",
+    "pow": "PowerConeT",
+    "genpow": "GenPowerConeT",
+}
+"""Our word for a cone -> Clarabel's type."""
+LINEAR = "zero", "nonneg"
+"""Those whose rows Clarabel counts together."""
+
 
 class Canonical(NamedTuple):
     r"""A cone program over :math:`v = (y, \text{auxiliary})` in Clarabel's form.
@@ -38,10 +51,29 @@ class Canonical(NamedTuple):
     arguments: tuple[tuple[str, object], ...]
     own: int
     """How many of the columns are y."""
-    rows: np.ndarray
-    """Which of cvxpy's rows these are: some say nothing any more."""
+    rows: Any
+    """What each is a sum of, of multiples of cvxpy's rows, (rows, cvxpy's)."""
     fixed: frozenset[int] = frozenset()
     """Columns of y that are data: of pieces without variables."""
+
+    def with_rows(self, sums: Any) -> Canonical:
+        """The same with sums of these rows, each in place of the first row in it.
+
+        A row of a cone of several is a sum by itself.
+        """
+        known = {at: (kind, size) for kind, at, size in self.cones}
+        firsts = enumerate(sums.indices[sums.indptr[:-1]].tolist())
+        cones = [(known[at][0], row, known[at][1]) for row, at in firsts if at in known]
+        counts = ((kind, sum(one == kind for one, *_ in cones)) for kind in LINEAR)
+        linear = [(CONES[kind], count) for kind, count in counts if count]
+        taken = [CONES[kind] for kind in LINEAR]
+        return self._replace(
+            A=sp.csr_array(sums @ self.A),
+            b=sums @ self.b,
+            cones=cones,
+            arguments=(*linear, *(one for one in self.arguments if one[0] not in taken)),
+            rows=sp.csr_array(sums @ self.rows),
+        )
 
 
 class Block(NamedTuple):
@@ -209,7 +241,7 @@ def _part(
 
 def _is_linear(problem: Canonical, columns: list[int], members: list[int]) -> bool:
     """Whether a component is a polyhedron: linear rows, and neither cost nor curvature."""
-    if any(problem.cones[k][0] not in ("zero", "nonneg") for k in members):
+    if any(problem.cones[k][0] not in LINEAR for k in members):
         return False
     return not problem.q[columns].any() and not problem.P[:, columns].count_nonzero()
 

@@ -85,8 +85,8 @@ def _flat(problem: Canonical) -> np.ndarray:
 
 def _is_alike(one: Canonical, two: Canonical) -> bool:
     """Whether two forms differ in what the entries of P, q and d are, and in nothing else."""
-    pairs = [(one.b, two.b), (one.rows, two.rows)]
-    for mine, other in ((one.A, two.A), (one.P, two.P)):
+    pairs = [(one.b, two.b), (one.rows.data, two.rows.data)]
+    for mine, other in ((one.A, two.A), (one.rows, two.rows), (one.P, two.P)):
         if mine.shape != other.shape:
             return False
         pairs += [(mine.indptr, other.indptr), (mine.indices, other.indices)]

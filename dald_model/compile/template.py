@@ -14,21 +14,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model._cvxpy import CanonicalProblem
-from dald_model.compile.recognition import Canonical, Structure, recognise
+from dald_model.compile.elimination import without_bounded
+from dald_model.compile.recognition import CONES, LINEAR, Canonical, Structure, recognise
 from dald_model.compile.structure import SplitClient
 from dald_model.compile.tangent import Tangent, joined, parted
 from dald_model.compile.way_back import WayBack
 
-CONES = {
-    "zero": "ZeroConeT",
-    "nonneg": "NonnegativeConeT",
-    "soc": "SecondOrderConeT",
-    "psd": "PSDTriangleConeT",
-    "exp": "ExponentialConeT",
-    "pow": "PowerConeT",
-    "genpow": "GenPowerConeT",
-}
-"""Our word for a cone -> Clarabel's type."""
 KEPT = 64
 """How many canonical forms a template keeps, and how many instantiators a lowering."""
 OFTEN = 3
@@ -145,19 +136,10 @@ class Template:
             np.asarray(b, float),
             *_cones(self._canonical.dims),
             own.size,
-            np.arange(b.size),
+            sp.eye_array(b.size, format="csr"),
             self._fixed,
         )
-        return _renamed(problem)
-
-    def duals(self, multipliers: np.ndarray, rows: np.ndarray) -> tuple[tuple[Any, ...], ...]:
-        """Dual values of the client's constraints from those of some canonical rows, in order.
-
-        For each constraint the values of its cvxpy ``dual_variables``.
-        """
-        full = np.zeros(self.way_back.height)
-        full[rows] = multipliers
-        return self.way_back.duals(full)
+        return without_bounded(_renamed(problem))
 
 
 def _parameter(value: np.ndarray) -> cp.Parameter:
@@ -185,7 +167,7 @@ def _cones(dims: Any) -> tuple[list[tuple[str, int, int]], tuple[tuple[str, Any]
         at += size
     linear = [("zero", dims.zero), ("nonneg", dims.nonneg)]
     arguments = [(CONES[kind], size) for kind, size in linear if size]
-    arguments += [(CONES[k], arg) for k, _, arg in sizes if k not in ("zero", "nonneg")]
+    arguments += [(CONES[k], arg) for k, _, arg in sizes if k not in LINEAR]
     return cones, tuple(arguments)
 
 
@@ -234,17 +216,7 @@ def _without_empty(problem: Canonical) -> Canonical:
     counts = np.diff(problem.A.indptr)
     firsts = {at for kind, at, _ in problem.cones if kind == "zero"}
     kept = [r for r in range(problem.b.size) if r not in firsts or counts[r] or problem.b[r]]
-    place = {row: at for at, row in enumerate(kept)}
-    cones = [(kind, place[at], size) for kind, at, size in problem.cones if at in place]
-    zeros = sum(kind == "zero" for kind, _, _ in cones)
-    arguments = [(k, zeros if k == CONES["zero"] else size) for k, size in problem.arguments]
-    return problem._replace(
-        A=problem.A[kept],
-        b=problem.b[kept],
-        cones=cones,
-        arguments=tuple((k, size) for k, size in arguments if (k, size) != (CONES["zero"], 0)),
-        rows=problem.rows[kept],
-    )
+    return problem.with_rows(sp.csr_array(sp.eye_array(problem.b.size))[kept])
 
 
 def _reused(problem: Canonical, before: tuple[Canonical, Structure] | None) -> Structure | None:

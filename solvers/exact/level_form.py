@@ -18,17 +18,9 @@ import scipy.sparse as sp
 
 from dald_model.compile.form import ConeProgram, Form, Rows, Term, cone_height
 from dald_model.compile.kinds.norm import SQUARES
-from dald_model.compile.recognition import Canonical, Structure, with_levels
+from dald_model.compile.recognition import CONES, LINEAR, Canonical, Structure, with_levels
 
-CONES = {
-    "ZeroConeT": "zero",
-    "NonnegativeConeT": "nonneg",
-    "SecondOrderConeT": "soc",
-    "ExponentialConeT": "exp",
-    "PSDTriangleConeT": "psd",
-    "PowerConeT": "pow",
-    "GenPowerConeT": "genpow",
-}
+NAMES = {theirs: ours for ours, theirs in CONES.items()}
 """What recognition calls Clarabel's cones."""
 
 
@@ -91,7 +83,9 @@ def _read(cone: ConeProgram, size: int) -> LevelForm | None:
         for at in (structure.zero, structure.nonneg)
     ]
     bounds = np.array([level.row for level in levels])
-    places = np.concatenate([part.rows[structure.zero], part.rows[structure.nonneg], bounds])
+    places = np.concatenate(
+        [*(part.rows[at].indices for at in (structure.zero, structure.nonneg)), bounds]
+    )
     kept = [one for one in limits if one is not None]
     return LevelForm(upper, goal, kept, rows[0], rows[1], places, cone.rhs.size)
 
@@ -100,13 +94,13 @@ def _canonical(cone: ConeProgram, size: int) -> Canonical:
     """The program as recognition takes it, where each linear row is a cone of its own."""
     cones, at = list[tuple[str, int, int]](), 0
     for kind, argument in cone.cones:
-        height, name = cone_height(kind, argument), CONES[kind]
-        each = 1 if name in ("zero", "nonneg") else height
+        height, name = cone_height(kind, argument), NAMES[kind]
+        each = 1 if name in LINEAR else height
         cones += [(name, at + k, each) for k in range(0, height, each)] if height else []
         at += height
     rows = sp.csr_array(cone.rows)
-    places, linear, level = np.arange(cone.rhs.size), cone.linear, cone.constant
-    return Canonical(cone.matrix, linear, level, rows, cone.rhs, cones, (), size, places)
+    places, linear = sp.eye_array(cone.rhs.size, format="csr"), cone.linear
+    return Canonical(cone.matrix, linear, cone.constant, rows, cone.rhs, cones, (), size, places)
 
 
 def _limit(part: Canonical, structure: Structure, slope: np.ndarray, level: float) -> Limit | None:

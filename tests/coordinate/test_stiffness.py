@@ -9,7 +9,9 @@ import scipy.sparse as sp
 
 import dald_model as dm
 from dald_model.compile.affine_maps import Sight
+from dald_model.coordinate.scaling.local_minimisers import LocalSearch
 from dald_model.coordinate.scaling.stiffness import carried, probed
+from dald_model.engines.dispatch import SolverLayer
 from tests.front.couplings import ZOO
 
 
@@ -134,3 +136,26 @@ def test_a_side_is_as_stiff_as_what_moves_with_it(
 ) -> None:
     sight = Sight(sp.csr_array(np.array([row])))
     assert sight.curvatures(np.array(curvatures)) == pytest.approx([found])
+
+
+@pytest.mark.parametrize("seed", [0, 1, 8, 9])
+def test_a_fall_of_rounding_is_none(seed: int) -> None:
+    """Areas that import all they use for nothing: minimisers cost nothing but for rounding."""
+    rng, model, count = np.random.default_rng(seed), dm.Model("areas"), 12
+    D = np.diff(np.eye(count), axis=0)
+    angles = [cp.Variable(count, name=f"angles{i}") for i in range(2)]
+    for i, angle in enumerate(angles):
+        made, use = cp.Variable(4, name=f"made{i}"), rng.uniform(1.0, 3.0, count)
+        flows = cp.multiply(rng.uniform(3.0, 40.0, count - 1), D @ angle)
+        balance = [(D.T @ flows)[k] == (made[k] if k < 4 else 0.0) - use[k] for k in range(9)]
+        cost = 1e3 * rng.uniform(1.0, 4.0, 4) @ made + 1e2 * cp.sum_squares(made)
+        model.client(i, cost, [*balance, cp.abs(flows) <= 90.0, made >= 0, made <= 9])
+    model.consensus(angles[0][9:] == angles[1][9:])
+    compiled = model.compile()
+    search = LocalSearch(compiled, SolverLayer(compiled, None))
+    search.of_all()
+    for i in range(2):
+        form = compiled[i].form
+        assert form is not None
+        at = search.of(i).point
+        np.testing.assert_allclose(form.equalities.matrix @ at, form.equalities.rhs, atol=1e-6)

@@ -357,7 +357,8 @@ class LocalSearch:
     def _unbounded(self, names: list[Hashable], share: float, before: np.ndarray) -> list[Hashable]:
         """The clients whose fall the proximal term ended, and those that were not solved.
 
-        Where the fall is not known they are those that moved from where they were ``before``.
+        Where the fall is not known they are those that moved from where they were ``before``. One
+        of a rounding error, to ``ACCURACY`` of the energy, is none.
         """
         if not names:
             return []
@@ -370,7 +371,8 @@ class LocalSearch:
             worth = np.array([energy[sub.rows, sub.entries].sum() for sub in subs])
             moved, way = np.abs(self._points - before), np.abs(self._points - self._base)
             stays = [(moved[p].max() <= SETTLED * way[p].max()) for p in parts]
-            ended = (base > here) & (worth > UNBOUNDED * (base - here))
+            errors = [ACCURACY * (self._lengths[p] * self._slopes[p]).max() for p in parts]
+            ended = (base - here > errors) & (worth > UNBOUNDED * (base - here))
             ended |= ~np.isfinite(base - here) & ~np.array(stays, dtype=bool)
         ended |= ~np.isfinite(worth)
         return [name for name, is_ended in zip(names, ended, strict=True) if is_ended]
