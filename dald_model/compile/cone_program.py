@@ -7,6 +7,7 @@ entries they stand beside, and come as often as it has rows.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from dald_model.compile.affine_maps import AffineMaps
-from dald_model.compile.form import ConeProgram
+from dald_model.compile.form import ConeProgram, Source
 from dald_model.compile.recognition import CONES, LINEAR, Canonical
 from dald_model.compile.row_replication import (
     APART,
@@ -29,11 +30,14 @@ from dald_model.declare.affine import explicit
 def cone_program(
     problem: Canonical,
     maps: AffineMaps,
+    levels: Callable[[], Any],
     before: ConeProgram | None = None,
     *,
     is_bent_anew: bool = False,
 ) -> ConeProgram:
     """The whole cone program over the client's variables and the auxiliary ones.
+
+    ``levels`` gives what is known of ``problem``, see :class:`Source`.
 
     With that of the same rows and of maps that differ in their offsets alone, its matrices; but the
     objective's is made anew where it ``is_bent_anew``.
@@ -48,8 +52,9 @@ def cone_program(
     )
     constant = problem.d + float(shift @ bent / 2 + problem.q @ shift)
     right = problem.b - problem.A @ shift
+    source = before and before.source and before.source._replace(levels=levels, offset=maps.offset)
     if before is not None and not is_bent_anew:
-        return before._replace(linear=linear, constant=constant, rhs=right)
+        return before._replace(linear=linear, constant=constant, rhs=right, source=source)
     F = sp.csr_array(
         sp.vstack([sp.csr_array(explicit(m, maps.size)) for m in maps.matrices], "csr")
     )
@@ -57,7 +62,8 @@ def cone_program(
     change = sp.csc_array(sp.block_diag([F, extra], "csc")) if rest else sp.csc_array(F)
     matrix = sp.csc_array(change.T @ problem.P @ change)
     if before is not None:
-        return before._replace(matrix=matrix, linear=linear, constant=constant, rhs=right)
+        found = before._replace(matrix=matrix, linear=linear, constant=constant, rhs=right)
+        return found._replace(source=source)
     return ConeProgram(
         matrix,
         linear,
@@ -65,6 +71,7 @@ def cone_program(
         sp.csc_array(problem.A @ change),
         right,
         problem.arguments,
+        Source(levels, F, maps.offset),
     )
 
 

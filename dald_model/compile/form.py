@@ -163,13 +163,30 @@ def cone_height(kind: str, argument: Any) -> int:
     return len(argument) + 1 if kind == "GenPowerConeT" else argument
 
 
+class Source(NamedTuple):
+    """What a cone program is: another one's at F x + f.
+
+    Attributes
+    ----------
+    levels : callable
+        What :func:`dald_model.compile.recognition.with_levels` makes of the other one; read once.
+    matrix, offset : csr_array and ndarray
+        F and f.
+    """
+
+    levels: Callable[[], Any]
+    matrix: Any
+    offset: np.ndarray
+
+
 class ConeProgram(NamedTuple):
     r"""The client in Clarabel's form over :math:`v = (x, y)`, the client's m variables first.
 
     .. math:: \min \tfrac12 v^\top P v + q^\top v + d \quad\text{s.t. } A v + s = b,\; s \in K
 
     ``cones`` lists K as pairs of Clarabel's cone type by name and its argument, such as
-    ``("ZeroConeT", 3)``; an argument of None stands for a cone that takes none.
+    ``("ZeroConeT", 3)``; an argument of None stands for a cone that takes none. ``source`` says of
+    which template it is, where that is known.
     """
 
     matrix: sp.csc_array
@@ -178,6 +195,7 @@ class ConeProgram(NamedTuple):
     rows: sp.csc_array
     rhs: np.ndarray
     cones: tuple[tuple[str, Any], ...]
+    source: Source | None = None
 
     def around(self, centre: np.ndarray) -> ConeProgram:
         """The same in the differences of the client's variables from a point of shape (m,)."""
@@ -188,6 +206,8 @@ class ConeProgram(NamedTuple):
             linear=self.linear + bent,
             constant=float(self.constant + (bent / 2 + self.linear) @ full),
             rhs=self.rhs - self.rows @ full,
+            source=self.source
+            and self.source._replace(offset=self.source.offset + self.source.matrix @ centre),
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import repeat
 from typing import Any
 
@@ -31,7 +32,8 @@ class Instantiator(Pieces):
         With that of maps that differ in their offsets alone, its matrices; but the objective's is
         made anew where it ``is_bent_anew``.
         """
-        return cone_program(self.program, maps, before, is_bent_anew=is_bent_anew)
+        levels = partial(getattr, self, "levels_within")
+        return cone_program(self.program, maps, levels, before, is_bent_anew=is_bent_anew)
 
     def quadratic(self, maps: AffineMaps) -> Quadratic:
         r"""With P, q over y: :math:`F^\top P F`, :math:`F^\top (P f + q)`, and the constant."""

@@ -21,7 +21,7 @@ from dald_model.compile.affine_maps import (
 )
 from dald_model.compile.cone_program import wide_program
 from dald_model.compile.kinds.kind import Kind
-from dald_model.compile.recognition import Block, Canonical, Structure
+from dald_model.compile.recognition import Block, Canonical, Structure, with_levels
 from dald_model.compile.row_replication import (
     APART,
     NotRowByRowError,
@@ -40,6 +40,7 @@ Sizes = tuple[np.ndarray, np.ndarray]
 _DIAGONALS = MadeOnce()
 _OF_ROWS = (
     "program",
+    "levels_within",
     "_picked",
     "_squares",
     "_weights",
@@ -183,8 +184,8 @@ class Pieces:
             return None
         found = copy(self)
         found._given = problem, replication
-        found.__dict__.pop("program", None)
-        found.__dict__.pop("_sloping", None)
+        for made in ("program", "levels_within", "_sloping"):
+            found.__dict__.pop(made, None)
         if problem.P is not before.P:
             for made in ("_picked", "_squares", "_weights"):
                 found.__dict__.pop(made, None)
@@ -199,6 +200,11 @@ class Pieces:
         """The cone program of all rows of the data."""
         problem, replication = self._given
         return wide_program(problem, replication) if replication.is_wide else problem
+
+    @cached_property
+    def levels_within(self) -> Any:
+        """See :func:`dald_model.compile.recognition.with_levels`."""
+        return with_levels(self.program)
 
     @cached_property
     def _picked(self) -> ColumnBlocks:

@@ -180,7 +180,11 @@ TRIED = 2
 
 
 def with_levels(problem: Canonical) -> tuple[Canonical, Structure, list[Level]] | None:
-    """A program as what :func:`recognise` knows and levels; None where it is more than these."""
+    """A program as what :func:`recognise` knows and levels; None where it is more than these.
+
+    Its ``rows`` are those of the given program.
+    """
+    problem = problem._replace(rows=sp.eye_array(problem.b.size, format="csr"))
     stated = _rows(problem)
     cones = [[stated[r] for r in range(at, at + size)] for _, at, size in problem.cones]
     touched = [sorted({c for row, _ in cone for c in row if c >= problem.own}) for cone in cones]

@@ -62,30 +62,38 @@ def level_form(form: Form) -> LevelForm | None:
 
 
 def _read(cone: ConeProgram, size: int) -> LevelForm | None:
-    known = with_levels(_canonical(cone, size))
+    change: Any
+    source = cone.source
+    if source is None:
+        known = with_levels(_canonical(cone, size))
+        change, shift = sp.csr_array(sp.eye_array(size)), np.zeros(size)
+    else:
+        known, change, shift = source.levels(), source.matrix, source.offset
     if known is None:
         return None
     part, structure, levels = known
-    if structure.extra.size or part.P[:, size:].count_nonzero() or not levels:
+    own = part.own
+    if structure.extra.size or part.P[:, own:].count_nonzero() or not levels:
         return None
-    goal = _limit(part, structure, part.q[:size], cone.constant)
+    at = change, shift
+    goal = _limit(part, structure, part.q[:own], part.d, at)
     limits = []
     for level in levels:
-        slope = np.zeros(size)
+        slope = np.zeros(own)
         for column, a in level.bound[0].items():
             slope[column] = -a
-        limits.append(_limit(level.problem, level.structure, slope, -level.bound[1]))
+        limits.append(_limit(level.problem, level.structure, slope, -level.bound[1], at))
     if goal is None or any(one is None for one in limits):
         return None
-    upper = part.P[:size, :size].toarray()
-    rows = [
-        Rows(part.A[at][:, :size].toarray(), part.b[at])
-        for at in (structure.zero, structure.nonneg)
-    ]
+    bent = part.P[:own, :own]
+    upper, pull = (change.T @ bent @ change).toarray(), bent @ shift
+    goal = goal._replace(slope=goal.slope + change.T @ pull, level=goal.level + shift @ pull / 2)
+    sides, rows = (structure.zero, structure.nonneg), list[Rows]()
+    for side in sides:
+        matrix = part.A[side][:, :own]
+        rows.append(Rows((matrix @ change).toarray(), part.b[side] - matrix @ shift))
     bounds = np.array([level.row for level in levels])
-    places = np.concatenate(
-        [*(part.rows[at].indices for at in (structure.zero, structure.nonneg)), bounds]
-    )
+    places = np.concatenate([*(part.rows[side].indices for side in sides), bounds])
     kept = [one for one in limits if one is not None]
     return LevelForm(upper, goal, kept, rows[0], rows[1], places, cone.rhs.size)
 
@@ -103,8 +111,15 @@ def _canonical(cone: ConeProgram, size: int) -> Canonical:
     return Canonical(cone.matrix, linear, cone.constant, rows, cone.rhs, cones, (), size, places)
 
 
-def _limit(part: Canonical, structure: Structure, slope: np.ndarray, level: float) -> Limit | None:
-    """The sum of what was recognised and an affine function; None with kinks."""
+def _limit(
+    part: Canonical,
+    structure: Structure,
+    slope: np.ndarray,
+    level: float,
+    at: tuple[Any, np.ndarray],
+) -> Limit | None:
+    """The sum of what was recognised and an affine function, at F x + f; None with kinks."""
+    change, shift = at
     terms, slope = [], slope.copy()
     for block in structure.blocks:
         weight, parameter = block.weights(part.P, part.q)
@@ -114,10 +129,10 @@ def _limit(part: Canonical, structure: Structure, slope: np.ndarray, level: floa
             continue
         if not block.kind.is_smooth:
             return None
-        matrix = block.matrix.toarray()
-        one = Term(block.kind, weight, matrix, block.offset, parameter, block.width)
+        matrix, offset = (block.matrix @ change).toarray(), block.offset + block.matrix @ shift
+        one = Term(block.kind, weight, matrix, offset, parameter, block.width)
         terms.append(_narrowed(one))
-    return Limit(tuple(terms), slope, level)
+    return Limit(tuple(terms), change.T @ slope, level + float(slope @ shift))
 
 
 def _narrowed(term: Term) -> Term:

@@ -12,6 +12,7 @@ from scipy.optimize import brentq
 
 import dald_model as dm
 from dald_model.solvers import NAMED
+from dald_model.solvers.exact.level_form import level_form
 from tests.expect import flat
 from tests.solvers.known import Known, make_sub, make_turn, pulled
 
@@ -129,3 +130,39 @@ def test_what_is_no_such_constraint_is_refused() -> None:
     plain = make_sub(cp.sum_squares(x), [x], [x >= 0])
     definite = make_sub(cp.sum_squares(x), [x], [cp.lambda_max(cp.diag(x)) <= 1])
     assert all(NAMED["barrier"].refuses(sub) for sub in (kinks, plain, definite))
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_what_is_read_of_a_template_is_what_its_cone_program_says(name: str) -> None:
+    """Also around another point."""
+    rng, model, x = np.random.default_rng(3), dm.Model("alike"), cp.Variable(SIZE)
+    for i in range(4):
+        stated, _ = LOSSES[name](rng, 7)
+        budget = rng.normal(size=SIZE - 1) @ x[1:] <= 2.0
+        cost = x[0] / 3 + i * cp.sum_squares(x[1:] - i)
+        model.client(i, cost, [stated(x[1:]) - 0.5 <= 2 * x[0] + x[1], budget])
+    forms = [sub.form for sub in model.compile().values() if not sub.client.is_server]
+    for form in forms:
+        assert form is not None
+        for one in (form, form.around(rng.normal(size=SIZE))):
+            whole = one.with_others(program=lambda cone=one.cone: cone._replace(source=None))
+            mine, its = level_form(one), level_form(whole)
+            assert mine is not None
+            assert its is not None
+            assert mine.key == its.key
+            np.testing.assert_array_equal(mine.places, its.places)
+            for ours, theirs in (
+                (mine.matrix, its.matrix),
+                *zip(mine.equalities, its.equalities, strict=True),
+                *zip(mine.inequalities, its.inequalities, strict=True),
+            ):
+                np.testing.assert_allclose(ours, theirs, atol=1e-12)
+            points = rng.normal(size=(5, SIZE))
+            for ours, theirs in zip(
+                (mine.goal, *mine.limits), (its.goal, *its.limits), strict=True
+            ):
+                values = [
+                    sum(term.values(points) for term in one.terms) + points @ one.slope + one.level
+                    for one in (ours, theirs)
+                ]
+                np.testing.assert_allclose(*values, rtol=1e-12, atol=1e-12)
