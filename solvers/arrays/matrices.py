@@ -8,7 +8,7 @@ block-diagonal matrix; the others are stacked.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,9 +21,6 @@ SPARSE = 0.25
 Measured: both are as fast at 0.28 for (100, 100) in cache, at 0.4 for 20 matrices of (8, 785), and
 beyond 0.7 for 500 of these, which come from memory.
 """
-
-SPARSE_GRAM = 0.1
-"""The same for products of a matrix with its own transpose."""
 
 FEW = 0.5
 """Share of the rows with a weight up to which these are copied for a product."""
@@ -146,6 +143,7 @@ class Sparse:
 
     def __init__(self, block: Any, shape: tuple[int, int]) -> None:
         self._block, self._transposed, self._shape = block, block.T, shape
+        self._pairs: Pairs | None = None
 
     bytes = 0
     """See :class:`Dense`."""
@@ -183,28 +181,50 @@ class Sparse:
         return (self._transposed @ rows.reshape(-1)).reshape(len(rows), -1)
 
     def gram(self, diagonal: np.ndarray, index: Index = EVERY) -> np.ndarray:
-        return self.take(index)._gram(diagonal)
+        """See :class:`Dense`; from the pairs of entries of each row, where these are few."""
+        width = self._shape[1]
+        count, counts = self._block.shape[1] // width, np.diff(self._block.indptr)
+        if (counts.astype(float) ** 2).sum() > count * width**2:
+            return Dense(self.take(index).full).gram(diagonal)
+        if self._pairs is None:
+            self._pairs = Pairs.of(self._block, self._shape)
+        return self._pairs.gram(diagonal, np.arange(count)[index], self._shape)
 
-    def _gram(self, diagonal: np.ndarray) -> np.ndarray:
-        height, width = self._shape
-        if (np.diff(self._block.indptr) <= 1).all():  # rows of one variable touch no two
-            found = np.zeros((len(diagonal), width, width))
-            weight = np.repeat(diagonal.ravel(), np.diff(self._block.indptr))
-            squares = weight * self._block.data**2
-            own = np.bincount(self._block.indices, squares, minlength=self._block.shape[1])
-            found[:, range(width), range(width)] = own.reshape(-1, width)
-            return found
-        is_small = 8 * height * width < SIZEABLE
-        if is_small or self._block.nnz > SPARSE_GRAM * self._block.shape[0] * width:
-            return Dense(self.full).gram(diagonal)
-        found = np.empty((len(diagonal), width, width))
-        for i, weight in enumerate(diagonal):
-            start, stop = self._block.indptr[i * height], self._block.indptr[(i + 1) * height]
-            pointers = self._block.indptr[i * height : (i + 1) * height + 1] - start
-            entries = self._block.data[start:stop], self._block.indices[start:stop] - i * width
-            own = sp.csr_array((*entries, pointers), (height, width))
-            found[i] = (own.T @ own.multiply(weight[:, None])).toarray()
-        return found
+
+class Pairs(NamedTuple):
+    """The pairs of entries of each row: its row, their place in m x m, their product; by client."""
+
+    rows: np.ndarray
+    places: np.ndarray
+    products: np.ndarray
+    stops: np.ndarray
+
+    @classmethod
+    def of(cls, block: Any, shape: tuple[int, int]) -> Pairs:
+        """Those of matrices of a shape on the diagonal of one in CSR."""
+        (height, width), counts = shape, np.diff(block.indptr)
+        first = np.repeat(np.arange(block.nnz), np.repeat(counts, counts))
+        begins = np.repeat(np.repeat(block.indptr[:-1], counts), np.repeat(counts, counts))
+        sizes = np.repeat(counts, counts)
+        second = begins + np.arange(first.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        rows = np.repeat(np.arange(counts.size), counts**2)
+        columns = block.indices % width
+        places = columns[first] * width + columns[second]
+        stops = np.concatenate([[0], np.cumsum((counts**2).reshape(-1, height).sum(axis=1))])
+        return cls(rows % height, places, block.data[first] * block.data[second], stops)
+
+    def gram(self, diagonal: np.ndarray, which: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+        """See :class:`Dense`, of the clients ``which``."""
+        (height, width), sizes = shape, np.diff(self.stops)[which]
+        nth, own = np.repeat(np.arange(which.size), sizes), slice(None)
+        if which.size < self.stops.size - 1:
+            own = np.arange(nth.size) + np.repeat(
+                self.stops[which] - np.cumsum(sizes) + sizes, sizes
+            )
+        weights = diagonal.reshape(-1)[nth * height + self.rows[own]] * self.products[own]
+        places = nth * width**2 + self.places[own]
+        found = np.bincount(places, weights, which.size * width**2)
+        return found.reshape(-1, width, width)
 
 
 Matrices = Dense | Diagonal | Sparse
