@@ -10,8 +10,9 @@ import scipy.sparse as sp
 import dald_model as dm
 from dald_model.compile.affine_maps import Sight
 from dald_model.coordinate.scaling.local_minimisers import LocalSearch
-from dald_model.coordinate.scaling.stiffness import carried, probed
+from dald_model.coordinate.scaling.stiffness import alike_in_matrices, carried, probed
 from dald_model.engines.dispatch import SolverLayer
+from dald_model.models.matrix_completion import completed
 from tests.front.couplings import ZOO
 
 
@@ -159,3 +160,34 @@ def test_a_fall_of_rounding_is_none(seed: int) -> None:
         assert form is not None
         at = search.of(i).point
         np.testing.assert_allclose(form.equalities.matrix @ at, form.equalities.rhs, atol=1e-6)
+
+
+def test_entries_of_a_matrix_have_one_length_in_its_units() -> None:
+    X, y, units = cp.Variable((3, 2)), cp.Variable(2), np.array([1.0, 10.0, 0.1])
+    model = dm.Model()
+    model.client("rank", 2 * cp.normNuc(np.diag(units) @ X) + cp.norm1(y))
+    model.client("other", cp.sum_squares(X - 1) + cp.sum_squares(y))
+    lengths = np.array([3.0, 0.01, 1.0, 0.2, 0.5, 1.0, 0.7, 1e-3])
+    found = alike_in_matrices(model.compile()["rank"], lengths)
+    np.testing.assert_allclose(found[:6] * np.tile(units, 2), 5.0)  # of entry (1, 1)
+    np.testing.assert_array_equal(found[6:], lengths[6:])
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4])
+@pytest.mark.parametrize("outlier", [False, True])
+def test_a_small_rating_is_no_stiff_one(unit: float, outlier: bool) -> None:
+    """Completion in any unit, where ratings are near zero by chance: 26 to 56 rounds if it is."""
+    rng = np.random.default_rng(2)
+    ratings = rng.normal(size=(9, 2)) @ rng.normal(size=(2, 6))
+    if outlier:
+        ratings[0, 0] = 60.0
+    known = rng.random((9, 6)) < 0.7
+    result = completed(np.where(known, unit * ratings, np.nan), weight=unit).solve()
+    assert result.status == "optimal"
+    assert result.rounds <= 22
+    at = np.zeros((9, 6))
+    for _ in range(20_000):  # proximal gradient steps of length one
+        left, sizes, right = np.linalg.svd(np.where(known, ratings, at), full_matrices=False)
+        at = left * np.maximum(sizes - 1, 0) @ right
+    value = np.sum((at - ratings)[known] ** 2) / 2 + np.linalg.svd(at, compute_uv=False).sum()
+    assert result.value == pytest.approx(unit**2 * value, rel=1e-6)

@@ -31,7 +31,12 @@ from dald_model.coordinate.scaling.local_minimisers import (
     LocalSearch,
     told_by_rows,
 )
-from dald_model.coordinate.scaling.stiffness import bounds_of_largest, carried, probed
+from dald_model.coordinate.scaling.stiffness import (
+    alike_in_matrices,
+    bounds_of_largest,
+    carried,
+    probed,
+)
 from dald_model.coordinate.scaling.units import Units
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.gc_pause import gc_paused
@@ -183,7 +188,8 @@ class _Scaling:
         for i, (sub, one) in enumerate(zip(alike.subs, known, strict=True)):
             if not one.is_known:
                 own = self._local.points[self._compiled.columns[sub.name]]
-                bend[i], straight = probed(sub, own, lengths[i], steep[i])
+                long = alike_in_matrices(sub, lengths[i])
+                bend[i], straight = probed(sub, own, long, steep[i])
                 share[i] = bend[i] * (1 + (kinked[i] - 1) * straight)
         carries = bend.copy()
         for i, sub in enumerate(alike.subs):

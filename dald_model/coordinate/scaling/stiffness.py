@@ -20,7 +20,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
+from dald_model.compile.form import cone_height
 from dald_model.compile.subproblem import Subproblem
 from dald_model.values import evaluated, is_inside, preserved
 
@@ -37,6 +39,26 @@ LARGEST = 300
 """Variables of a client beyond which this is not asked."""
 RANK = 1e-10
 """Singular values below this share of the largest are none, and so is what rows miss by less."""
+
+
+def alike_in_matrices(sub: Subproblem, lengths: np.ndarray) -> np.ndarray:
+    """Lengths (m,) of which entries of one semidefinite matrix have the longest in common.
+
+    Its eigenvalues mix them: one entry is no stiffer for being near zero where others are not.
+    """
+    if sub.form is None:
+        return lengths
+    found, at = lengths.copy(), 0
+    rows = abs(sp.csr_array(sub.form.cone.rows))
+    for kind, argument in sub.form.cone.cones:
+        height = cone_height(kind, argument)
+        if kind == "PSDTriangleConeT":
+            sizes = rows[at : at + height, : sub.size].max(axis=0).toarray().reshape(-1)
+            mixed = np.flatnonzero(sizes)
+            longest = (sizes[mixed] * lengths[mixed]).max(initial=0.0)
+            found[mixed] = np.maximum(found[mixed], longest / sizes[mixed])
+        at += height
+    return found
 
 
 def probed(
