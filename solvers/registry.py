@@ -21,6 +21,7 @@ from dald_model.solvers.exact.conic import Conic
 from dald_model.solvers.exact.direct import Direct, Newton
 from dald_model.solvers.exact.low_rank import LowRank
 from dald_model.solvers.exact.nonlinear import Nonlinear
+from dald_model.solvers.exact.nuclear import Nuclear
 from dald_model.solvers.exact.reference import Reference
 from dald_model.solvers.exact.semismooth_newton import SemismoothNewton
 from dald_model.validate import check_clients
@@ -94,6 +95,7 @@ ORDER: tuple[Solver, ...] = (
     Direct("semismooth", SemismoothNewton),
     Newton(),
     Barrier(),
+    Nuclear(),
     Conic(),
     Reference(),
 )

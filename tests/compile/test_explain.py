@@ -49,7 +49,7 @@ Solver layer
   lasso, ball by semismooth, not by active_set: it has no rows
   logistic by newton, not by factor, active_set, semismooth: its objective has logistic terms, which are not quadratic
   ball by semismooth, not by factor: it has non-smooth terms (ball)
-  cone by conic, not by factor, active_set, semismooth, newton, barrier: its cone program has parts \
+  cone by conic, not by factor, active_set, semismooth, newton, barrier, nuclear: its cone program has parts \
 that are no quadratic and no known function
 Coordination
   order: 2 levels one after the other, 7 clients at once
@@ -124,6 +124,7 @@ def test_a_solver_for_all_is_said_to_take_all_but_servers(compiled: dm.Compiled)
         "factor": "it has 3 rows of inequalities",
         "newton": "it has no smooth term that is not quadratic",
         "barrier": "it has no smooth function in a constraint",
+        "nuclear": "it has no nuclear norm",
     }
 
 

@@ -121,6 +121,10 @@ PROBLEMS: dict[str, Problem] = {
         r.uniform(0, 2, 90) @ cp.abs(r.normal(size=(90, SIZE)) @ x + 3 * r.normal(size=90)),
         [x >= 0, cp.sum(x) <= 1],
     ),
+    "nuclear norm": lambda r, x: (
+        fit(r, x) + 3 * cp.normNuc(cp.reshape(x, (3, 2), order="F")) + cp.sum(x),
+        [],
+    ),
 }
 
 
