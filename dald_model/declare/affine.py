@@ -16,7 +16,8 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model._cvxpy import DivExpression, NegExpression, Promote, value_of
+from dald_model._cvxpy import INDEX, DivExpression, NegExpression, Promote, value_of
+from dald_model.declare.places import selected
 from dald_model.declare.structure_key import frozen
 from dald_model.values import flat
 
@@ -315,6 +316,11 @@ def operator_of(expression: Any, fixed: Sequence[bool], value: Value = present) 
 
 def _operator(expression: Any, fixed: Sequence[bool], value: Value) -> Operator:
     """The matrices of an affine atom in its arguments that are not fixed, and its offset."""
+    if isinstance(expression, INDEX):
+        taken = flat(selected(expression))
+        cells = np.ones(taken.size), taken, np.arange(taken.size + 1)
+        shape = taken.size, expression.args[0].size
+        return [sp.csr_array(cells, shape=shape)], np.zeros(taken.size)
     free = [
         None if f else cp.Variable(a.shape) for a, f in zip(expression.args, fixed, strict=True)
     ]

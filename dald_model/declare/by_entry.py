@@ -18,7 +18,8 @@ from dald_model._cvxpy import INDEX, inside, with_parts
 from dald_model.declare.client import Client
 from dald_model.declare.consensus import ConsensusEquality, Owners
 from dald_model.declare.consensus_form import owners_of
-from dald_model.declare.entries import Entries, selected, used_entries
+from dald_model.declare.entries import Entries, used_entries
+from dald_model.declare.places import selected
 from dald_model.values import flat
 
 ENTRYWISE = frozenset({"nonneg", "nonpos", "pos", "neg", "bounds"})

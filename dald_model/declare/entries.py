@@ -8,7 +8,6 @@ client's images is nobody's business, and says nothing of what the client is abo
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from functools import lru_cache
 from typing import Any
 
 import cvxpy as cp
@@ -27,6 +26,7 @@ from dald_model._cvxpy import (
     inside,
 )
 from dald_model.declare.affine import operator_of
+from dald_model.declare.places import places, selected
 
 Entries = np.ndarray | None
 """Which entries of a flat column-major array, sorted; None for all."""
@@ -46,19 +46,6 @@ def used_entries(parts: Iterable[Any], wanted: Container[int]) -> dict[int, Entr
         key: None if any(one is None for one in found) else np.unique(np.concatenate(found))
         for key, found in reach.found.items()
     }
-
-
-@lru_cache(maxsize=64)
-def places(shape: tuple[int, ...]) -> np.ndarray:
-    """Each entry's place in the flat column-major array, in an array of this shape."""
-    found = np.arange(int(np.prod(shape))).reshape(shape, order="F")
-    found.flags.writeable = False
-    return found
-
-
-def selected(node: Any) -> np.ndarray:
-    """The places of the entries that a selection takes of its argument, in its own shape."""
-    return np.asarray(node.numeric([places(node.args[0].shape)])).reshape(node.shape)
 
 
 class _Reach:

@@ -18,7 +18,7 @@ from dald_model._cvxpy import (
     Promote,
     Sum,
 )
-from dald_model.declare.entries import places, selected
+from dald_model.declare.places import places, selected
 from dald_model.values import flat
 
 ENTRYWISE = (Elementwise, NegExpression, cp.AddExpression, cp.multiply, DivExpression)
