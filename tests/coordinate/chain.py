@@ -96,6 +96,16 @@ def grouped() -> tuple[dm.Model, cp.Variable]:
     return model, x[0]
 
 
+def ranked() -> tuple[dm.Model, cp.Variable]:
+    """The same as :func:`grouped`: of a matrix of one column the nuclear norm is that norm."""
+    model, x = dm.Model("ranked"), [cp.Variable(2, name=f"x{i}") for i in range(3)]
+    for name, v, t in zip("abc", x, TARGETS, strict=True):
+        norm = cp.normNuc(cp.reshape(v, (2, 1), order="F"))
+        model.client(name, cp.sum_squares(v - t) + norm)
+    model.consensus(x[0] == x[1], x[1] == x[2])
+    return model, x[0]
+
+
 def broad() -> tuple[dm.Model, cp.Variable]:
     """300 variables, least squares in the first two, with an l1 norm, and all others at zero."""
     model, x = dm.Model("broad"), [cp.Variable(300, name=f"x{i}") for i in range(3)]
@@ -140,6 +150,7 @@ TAKEN: dict[str, tuple[Callable[[], tuple[dm.Model, cp.Variable]], Any]] = {
     "low_rank": (broad, np.append(MEAN - 1 / 2, np.zeros(298))),
     "newton": (curved, math.log(2)),
     "barrier": (bounded, math.log(2)),
+    "nuclear": (ranked, 0.9 * MEAN),
 }
 """Solver -> a model that it takes and is the fastest for, and where the optimum is."""
 
