@@ -37,4 +37,4 @@ def test_every_fast_solver_is_among_those_compared() -> None:
         compiled = problem().on(nx.path_graph(5)).model.compile()
         seen |= {reason.solver for reason in compiled.explain()}
     exact = {"factor", "active_set"}
-    assert seen == exact | {"semismooth", "newton", "conic"}
+    assert seen == exact | {"semismooth", "newton", "nuclear", "conic"}
