@@ -23,7 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from dald_model.compile.recognition import Canonical
+from dald_model.compile.recognition import LINEAR, Canonical
 from dald_model.values import ROUNDING
 
 Entries = dict[int, float]
@@ -32,7 +32,13 @@ Row = tuple[Entries, Entries]
 
 
 def without_bounded(problem: Canonical) -> Canonical:
-    """A program without the columns that can go; see the module."""
+    """A program without the columns that can go; see the module.
+
+    One with other cones, of which the rows are mostly left to a cone solver, stays as it is: dual
+    values of limits 1e12 away then proved less.
+    """
+    if any(kind not in LINEAR for kind, _, _ in problem.cones):
+        return problem
     gone, replaced, made = list[int](), set[int](), list[Entries]()
     for columns, rows in _polyhedra(problem):
         left = _eliminated(columns, [(_entries(problem.A, row), {row: 1.0}) for row in rows])
