@@ -75,11 +75,13 @@ class Polisher:
         self._sizes = np.abs(rows)
 
     def polish(
-        self, linear: np.ndarray, x: np.ndarray, z: np.ndarray
+        self, linear: np.ndarray, x: np.ndarray, z: np.ndarray, *, is_near: bool = True
     ) -> tuple[np.ndarray, np.ndarray, bool]:
         """A better x and z, or these; and whether they are known to be sharp.
 
-        They are where a step is shorter than ``SHARP`` in units of x, at least one.
+        They are where a step is shorter than ``SHARP`` in units of x, at least one. From the answer
+        for another q, which is not ``is_near``, the way may lead out of the cones and has to end in
+        them: the conditions hold there, as they do where an interior point comes from.
         """
         found = self._violated(linear, x, z)
         for _ in range(STEPS):
@@ -91,11 +93,12 @@ class Polisher:
                 break  # the system is singular, as multipliers are not unique
             if np.abs(step[: x.size]).max() <= SHARP * max(1.0, np.abs(x).max()):
                 # Of multipliers that are not unique a step may find others, which are none
-                found_z = nextz if self._within(nextx, nextz) else z
-                return nextx, self._into_cones(found_z), True
+                is_within = self._within(nextx, nextz)
+                found_z = nextz if is_within else z
+                return nextx, self._into_cones(found_z), is_near or is_within
             then = self._violated(linear, nextx, nextz)
             is_less = np.abs(then).max() <= GAIN * np.abs(found).max()
-            if not (is_less and self._within(nextx, nextz)):
+            if not (is_less and (not is_near or self._within(nextx, nextz))):
                 break
             x, z, found = nextx, nextz, then
         return x, self._into_cones(z), False

@@ -25,6 +25,25 @@ def test_the_point_of_a_ball_that_is_nearest() -> None:
     np.testing.assert_allclose(z, dual, atol=1e-13)
 
 
+def test_what_is_sharp_from_the_answer_for_another_point_is_right() -> None:
+    """Min |x - a|^2 / 2 with |x| <= 1 from the answer for another a, inside of the ball or out."""
+    rows, rhs = np.vstack([np.zeros(2), -np.eye(2)]), np.array([1.0, 0.0, 0.0])
+    one, rng = Polisher(np.eye(2), rows, rhs, [(BALL, 3)]), np.random.default_rng(0)
+    found = []
+    for _ in range(200):
+        before = rng.normal(size=2)
+        a = before + rng.choice([0.1, 0.3, 1.0]) * rng.normal(size=2)
+        lengths = np.maximum(np.linalg.norm([before, a], axis=1), 1.0)
+        x, exact = before / lengths[0], a / lengths[1]
+        z = (lengths[0] - 1) * np.array([1.0, *-x])
+        x, z, is_sharp = one.polish(-a, x, z, is_near=False)
+        found.append(is_sharp)
+        if is_sharp:
+            np.testing.assert_allclose(x, exact, atol=1e-9)
+            np.testing.assert_allclose(z, (lengths[1] - 1) * np.array([1.0, *-exact]), atol=1e-9)
+    assert 50 < sum(found) < 200
+
+
 def test_a_vertex_and_an_equality() -> None:
     """Min 2 x + y with x + y = 1 and x, y >= 0: (0, 1), prices -1 of the sum and 1 of x."""
     rows, rhs = np.array([[1.0, 1.0], [-1.0, 0.0], [0.0, -1.0]]), np.array([1.0, 0.0, 0.0])
