@@ -166,9 +166,15 @@ class Polisher:
         return step if np.isfinite(step).all() else None
 
     def _within(self, x: np.ndarray, z: np.ndarray) -> bool:
-        """Whether s and z are still in their cones, up to a share of their sizes."""
-        return all(self._in_cone(u) for u in (self._rhs - self._rows @ x, z))
+        """Whether s and z are still in their cones, up to rounding.
 
-    def _in_cone(self, u: np.ndarray) -> bool:
-        least = 1e-9 * max(1.0, float(np.abs(u).max(initial=0.0)))
-        return bool((u - self._lengths(u) >= -least)[self._first].all())
+        A slack is rounded by what its own row adds up, of variables that are one at least; those of
+        other rows may be 1e9 times as large.
+        """
+        added = np.abs(self._rhs) + self._sizes @ np.maximum(np.abs(x), 1.0)
+        most = np.full(z.size, max(1.0, float(np.abs(z).max(initial=0.0))))
+        return self._in_cones(self._rhs - self._rows @ x, added) and self._in_cones(z, most)
+
+    def _in_cones(self, u: np.ndarray, sizes: np.ndarray) -> bool:
+        outside = self._lengths(u) - u
+        return bool((outside <= 1e-9 * (sizes + self._lengths(sizes)))[self._first].all())

@@ -55,6 +55,18 @@ def test_a_vertex_and_an_equality() -> None:
     np.testing.assert_allclose(z, [-1, 1, 0], atol=1e-14)
 
 
+@pytest.mark.parametrize("slack", [1.0, 1e9])
+def test_a_solution_outside_of_the_cone_is_not_taken(slack: float) -> None:
+    """Min (x + 0.001)^2 / 2 with x >= 0 is zero; x = -0.001 without a price solves the conditions.
+
+    Beside a row that never binds: its slack was once what all rows were measured by.
+    """
+    one = Polisher(np.eye(1), np.array([[-1.0], [0.0]]), np.array([0.0, slack]), [(ABOVE, 2)])
+    x, _, is_sharp = one.polish(np.array([1e-3]), np.array([1e-3]), np.array([1e-9, 0.0]))
+    assert not is_sharp
+    assert x[0] >= 0
+
+
 def test_the_apex_of_a_cone() -> None:
     """Min |x - a|^2 / 2 + 2 |x| with |a| = 1 is zero: s is the apex and z inside of the cone."""
     a = np.array([0.6, 0.8])
