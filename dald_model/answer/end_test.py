@@ -55,7 +55,7 @@ def end_test(compiled: Decomposition, eps: float) -> EndTest:
         fault = ""
         if row.ok and not judge.are_together:
             fault = said = "copies of one variable differ by more than their lengths allow"
-        elif row.ok and not (off := judge.coupling_violation).share <= allowed:
+        elif row.ok and not (off := judge.loose_violation).share <= allowed:
             fault = said = (
                 f"{off.where} is violated by {off.amount:.2g}; {allowed * off.scale:.2g} is allowed"
             )

@@ -143,7 +143,9 @@ class Judge:
             return False
         # Below zero a bracket contradicts the point, and may not pay for another's
         is_sound = min(short.proof.of_clients.values(), default=0.0) >= -short.allowed
-        return is_sound and short.gap_row().ok and not short.has_wrong_prices
+        if not (is_sound and short.gap_row().ok) or short.has_wrong_prices:
+            return False
+        return short.loose_violation.share <= self.feasible
 
     @cached_property
     def scale(self) -> Scale | Floor:
@@ -180,10 +182,17 @@ class Judge:
         return are_together(self.claim, self._at, self._own, lengths, self.feasible)
 
     @property
-    def coupling_violation(self) -> Excess:
-        """The worst violation of the constraints between clients, which keep their own each."""
-        couplings = self.compiled.model.couplings.values()
-        rules = [rule for coupling in couplings for rule in coupling.constraints]
+    def loose_violation(self) -> Excess:
+        """The worst violation of constraints that clients' answers may break.
+
+        Those between clients, and those of whom a cone solver answers, as exactly as it does.
+        """
+        forms = {name: self.compiled[name].form for name in self._parts.cones}
+        loose = (n for n, form in forms.items() if not form or not form.complete or form.extra)
+        model = self.compiled.model
+        names = dict.fromkeys([*model.couplings, *loose])
+        owners = [model.stated[name] for name in names if name in model.stated]
+        rules = [rule for owner in owners for rule in owner.constraints]
         variables = {v.id: v for rule in rules for v in rule.variables()}
         return self._feasibility_of(rules, list(variables.values())).violation(self.claim.answer)
 
