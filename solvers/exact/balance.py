@@ -109,21 +109,25 @@ def balance(cone: ConeProgram, lengths: np.ndarray) -> Balance:
     return Balance(whole, factors[:count], factors[count:] * cone.rhs, units, pairs)
 
 
-def lengths_of_linear(rows: np.ndarray, rhs: np.ndarray) -> np.ndarray:
-    """Those of the variables, (n,), of dense linear rows, (p, n), by the normal equations.
+def lengths_of_linear(rows: np.ndarray, rhs: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Those of the variables, (n,), of dense linear rows, (p, n), where ``lengths`` are NaN.
 
-    For few rows and variables, where a sparse system takes far longer to make than to solve.
+    By the normal equations, for few rows and variables, where a sparse system takes far longer to
+    make than to solve.
     """
-    height, width = rows.shape
-    sizes = np.abs(np.column_stack([rows, rhs]))
+    height, is_asked = rhs.size, np.isnan(lengths)
+    sizes = np.abs(np.column_stack([rows * np.where(is_asked, 1.0, lengths), rhs]))
     stands = sizes > 0
     logarithms = np.log2(np.where(stands, sizes, 1.0))
-    both = np.zeros((height + width, height + width))
-    both[:height, height:] = stands[:, :-1]
+    asked = np.flatnonzero(is_asked)
+    both = np.zeros((height + asked.size, height + asked.size))
+    both[:height, height:] = stands[:, asked]
     both += both.T
-    np.fill_diagonal(both, [*stands.sum(axis=1), *stands[:, :-1].sum(axis=0)])
-    right = -np.concatenate([logarithms.sum(axis=1), logarithms[:, :-1].sum(axis=0)])
-    return np.exp2(np.round(np.linalg.lstsq(both, right, DEPENDENT)[0][height:]))
+    np.fill_diagonal(both, [*stands.sum(axis=1), *stands[:, asked].sum(axis=0)])
+    right = -np.concatenate([logarithms.sum(axis=1), logarithms[:, asked].sum(axis=0)])
+    found = lengths.copy()
+    found[asked] = np.exp2(np.round(np.linalg.lstsq(both, right, DEPENDENT)[0][height:]))
+    return found
 
 
 def _units_of_cells(

@@ -199,10 +199,6 @@ LOST = {20002271, 410001906}
 """Mended once, and lost with the scaling that is measured to 10 %: no answer, and they say so."""
 
 
-ROUGH = 50002711
-"""Mended once. An equality of a client 6e5 from zero is met to 8e-6, which is 9e-5 of the value."""
-
-
 LUCKY = 430007331
 """Whether the all-in-one point breaks a row of zeros by rounding is luck: then nothing is compared
 with it. The answer is optimal and right by the figures of an independent solve."""
@@ -213,18 +209,9 @@ BLUNT = {900035}
 right, and not proved."""
 
 
-def _marks(seed: int) -> list[pytest.MarkDecorator]:
-    reason = "a row is met to 8e-6, which eight digits of x hide"
-    return [pytest.mark.xfail(reason=reason)] if seed == ROUGH else []
-
-
 @pytest.mark.parametrize(
     ("seed", "defect"),
-    [
-        pytest.param(seed, defect, marks=_marks(seed))
-        for defect, seeds in MENDED.items()
-        for seed in seeds
-    ],
+    [(seed, defect) for defect, seeds in MENDED.items() for seed in seeds],
 )
 def test_a_model_that_failed(seed: int, defect: str) -> None:
     if seed in LOST:  # as many rounds as say so

@@ -61,7 +61,7 @@ def gas(unit: float) -> dm.Model:
     return model
 
 
-@pytest.mark.parametrize("unit", [1e8, 1e4, 1.0])
+@pytest.mark.parametrize("unit", [1e8, 1e6, 3e4, 1e4, 1e3, 56.0, 1.0])
 def test_a_gas_network_in_pascals_costs_what_it_costs_in_megapascals(unit: float) -> None:
     best = float(gas(1e12).monolithic().solve(solver="CLARABEL"))  # pyright: ignore[reportArgumentType]
     result = gas(unit).solve()

@@ -40,12 +40,12 @@ from dald_model.coordinate.scaling.edge_values import (
     sides_of,
     together,
 )
+from dald_model.coordinate.scaling.rows import SeenRows, told_by_rows
 from dald_model.coordinate.scaling.site_curvature import moderated, secants
 from dald_model.declare.remote import RemoteClient
 from dald_model.engines.batches import Batch
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.solvers.base import FOUND, Turn
-from dald_model.solvers.exact.balance import balance, lengths_of_linear
 
 WEAK = 1e-4
 """Weight of the proximal term beside a curvature of one: it moves a minimiser by a ten-thousandth
@@ -58,10 +58,6 @@ ACCURACY = 1e-8
 NOISE = 1e-4
 """Moves below this share of a client's lengths are what a solve to ``ACCURACY`` leaves of zero:
 beside a curvature that is 1e-4 of the largest it has the root of that."""
-FEW = 64
-"""Rows and variables up to which a dense system takes less time than scipy's for a sparse one."""
-MET = 1e-7
-"""A row of which less than this share is left at a point holds it: what is left is rounding."""
 SETTLED = 0.1
 """Share of its way by which a minimiser may move when hardly held, where its fall is not known as
 the objective has no value where it was held."""
@@ -135,6 +131,7 @@ class LocalSearch:
         self._points, self._starts = np.full((2, size), np.nan)
         self._base = np.zeros(size)
         self._lengths, self._slopes = np.ones((2, size))
+        self._noise = np.zeros(size)  # of where clients are held
         self._penalties = np.zeros((2, compiled.size))
         subs = [self._subs[name] for name in self._here]
         points = [middle(sub) for sub in subs]
@@ -285,6 +282,7 @@ class LocalSearch:
     def _hold_at_points(self) -> None:
         """Take the minimisers, as far as there are any, for where clients are held."""
         self._base = np.where(np.isnan(self._points), self._base, self._points)
+        self._noise = NOISE * self._lengths
         self._regularise_by_rows()
 
     def _ask_around(self, centre: np.ndarray, misplaced: set[Hashable]) -> None:
@@ -416,14 +414,22 @@ class LocalSearch:
     def _measure(self, alike: Alike, far: np.ndarray) -> np.ndarray:
         r"""Take the lengths :math:`\sqrt{E / h}` of clients that go so ``far``, (k, m).
 
-        E is the largest :math:`h_k L_k^2` with L how far; a variable without a curvature is as long
-        as the longest. Gives of which clients there is an E; of others rows and costs tell.
+        E is the largest :math:`h_k L_k^2` with L how far. Of a variable without a curvature rows
+        tell, beside the others; one in no row is as long as the longest. Gives of which clients
+        there is an E; of others rows and costs tell everything.
         """
         bends = np.array([self._curvatures[sub.name].diagonal for sub in alike.subs])
         energy = (bends * far**2).max(axis=1, keepdims=True)
         own = np.sqrt(energy / np.where(bends > 0, bends, np.inf))
         lengths = np.where(bends > 0, own, own.max(axis=1, keepdims=True))
         is_told = energy[:, 0] > 0
+        for i in np.flatnonzero(is_told & ~bends.all(axis=1)):
+            sub = alike.subs[i]
+            if sub.form is not None and sub.is_constrained:
+                mine = alike.columns[i]
+                rows = SeenRows.around(sub.form, self._base[mine], self._noise[mine])
+                asked = rows.stands[: sub.size] & (bends[i] == 0)
+                lengths[i] = rows.lengths(np.where(asked, np.nan, lengths[i]))[: sub.size]
         mine, lengths = alike.columns[is_told], lengths[is_told]
         self._lengths[mine], self._slopes[mine] = lengths, energy[is_told] / lengths
         return is_told
@@ -433,43 +439,10 @@ class LocalSearch:
         for sub in self._by_rows:
             part = self._compiled.columns[sub.name]
             bends = self._curvatures[sub.name].diagonal
-            energy, lengths = told_by_rows(sub, bends, self._base[part])
+            energy, lengths = told_by_rows(sub, bends, self._base[part], self._noise[part])
             weights = WEAK / 2 * sub.sight.curvatures(energy / lengths**2)
             self._penalties[sub.rows, sub.entries] = np.sqrt(weights)
             self._lengths[part], self._slopes[part] = lengths, energy / lengths
-
-
-def told_by_rows(
-    sub: Subproblem, bends: np.ndarray, around: np.ndarray
-) -> tuple[float, np.ndarray]:
-    """Energy and lengths of a client by its costs and rows, seen from a point of shape (m,).
-
-    The lengths bring the numbers of its cone program near to one, right-hand sides included, of
-    which nothing is left but rounding where a row holds the point. Ones without a cone program.
-    """
-    if sub.form is None:
-        return 1.0, np.ones(sub.size)
-    form = sub.form
-    is_linear = form.complete and not (form.terms or form.extra)
-    if is_linear and sum(form.heights) + sub.size <= FEW:
-        rows, rhs = map(np.concatenate, zip(form.equalities, form.inequalities, strict=True))
-        linear = form.quadratic.linear
-    else:
-        rows, rhs, linear = form.cone.rows, form.cone.rhs, form.cone.linear
-    whole = np.zeros(linear.size)
-    whole[: sub.size] = np.nan_to_num(around)
-    left, terms = rhs - rows @ whole, np.abs(rhs) + abs(rows) @ np.abs(whole)
-    least = np.maximum(MET * terms, NOISE * np.abs(left).max(initial=0.0))
-    rhs = np.where(np.abs(left) <= least, 0.0, left)
-    if isinstance(rows, np.ndarray):
-        lengths = lengths_of_linear(rows, rhs)
-    else:
-        lengths = balance(form.cone._replace(rhs=rhs), np.full(linear.size, np.nan)).lengths
-    if not rhs.any():  # rows tell nothing but ratios
-        lengths *= np.abs(whole).max() / lengths[: sub.size].max() or 1.0
-    own, costs = lengths[: sub.size], np.abs(linear) * lengths
-    energy = max(costs.max(initial=0.0), (bends * own**2).max(initial=0.0))
-    return float(energy) or 1.0, own
 
 
 def _is_resolved(sides: np.ndarray, held: np.ndarray) -> bool:

@@ -27,10 +27,11 @@ from dald_model.coordinate.scaling.edge_values import Alike, Parts, sides_of, to
 from dald_model.coordinate.scaling.local_minimisers import (
     ACCURACY,
     BIASED,
+    NOISE,
     LocalMinimisers,
     LocalSearch,
-    told_by_rows,
 )
+from dald_model.coordinate.scaling.rows import told_by_rows
 from dald_model.coordinate.scaling.stiffness import (
     alike_in_matrices,
     bounds_of_largest,
@@ -136,8 +137,9 @@ class _Scaling:
         for name, known in self._local.curvatures.items():
             sub = self._compiled[name]
             if asked[sub.entries].any() and sub.form is not None and sub.is_constrained:
-                own = self._local.points[self._compiled.columns[name]]
-                along = sub.sight.along(told_by_rows(sub, known.diagonal, own)[1])
+                part = self._compiled.columns[name]
+                own, noise = self._local.points[part], NOISE * self._local.lengths[part]
+                along = sub.sight.along(told_by_rows(sub, known.diagonal, own, noise)[1])
                 np.maximum.at(found, sub.entries, along)
         self._share_widest(found.copy(), found)
         return found

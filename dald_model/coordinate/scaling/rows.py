@@ -1,0 +1,81 @@
+"""Lengths that the rows of a client's constraints tell, where its objective has no curvature."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dald_model.compile.form import ConeProgram, Form
+from dald_model.compile.subproblem import Subproblem
+from dald_model.solvers.exact.balance import balance, lengths_of_linear
+
+FEW = 64
+"""Rows and variables up to which a dense system takes less time than scipy's for a sparse one."""
+MET = 1e-7
+"""Share of what a row adds up of which less is left where it holds the point: rounding."""
+
+
+def told_by_rows(
+    sub: Subproblem, bends: np.ndarray, around: np.ndarray, noise: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """Energy and lengths of a client by its costs and rows, seen from a point known up to a noise.
+
+    The lengths bring the numbers of its cone program near to one, right-hand sides included, of
+    which nothing is left but rounding where a row holds the point. Ones without a cone program.
+    """
+    if sub.form is None:
+        return 1.0, np.ones(sub.size)
+    rows = SeenRows.around(sub.form, around, noise)
+    lengths = rows.lengths(np.full(sub.size, np.nan))
+    if not rows.rhs.any():  # rows tell nothing but ratios
+        lengths *= np.abs(np.nan_to_num(around)).max() / lengths[: sub.size].max() or 1.0
+    own, costs = lengths[: sub.size], np.abs(rows.linear) * lengths
+    energy = max(costs.max(initial=0.0), (bends * own**2).max(initial=0.0))
+    return float(energy) or 1.0, own
+
+
+class SeenRows(NamedTuple):
+    """Costs and rows of a client, with right-hand sides seen from a point.
+
+    A few linear rows of one without anything else are dense; else they are of its ``cone`` program.
+    """
+
+    linear: np.ndarray
+    matrix: Any
+    rhs: np.ndarray
+    cone: ConeProgram | None
+
+    @classmethod
+    def around(cls, form: Form, point: np.ndarray, noise: np.ndarray) -> SeenRows:
+        """Those of a form from a point, (m,), known up to a noise, (m,).
+
+        Of a row that holds the point nothing is left. How much that may be only its own numbers
+        tell: what is left of other rows has other units.
+        """
+        is_linear = form.complete and not (form.terms or form.extra)
+        cone = None if is_linear and sum(form.heights) + point.size <= FEW else form.cone
+        if cone is None:
+            parts = zip(form.equalities, form.inequalities, strict=True)
+            matrix, rhs = map(np.concatenate, parts)
+            linear = form.quadratic.linear
+        else:
+            matrix, rhs, linear = cone.rows, cone.rhs, cone.linear
+        own, sizes = matrix[:, : point.size], abs(matrix[:, : point.size])
+        at = np.nan_to_num(point)
+        left, terms = rhs - own @ at, np.abs(rhs) + sizes @ np.abs(at)
+        is_held = np.abs(left) <= MET * terms + sizes @ noise
+        return cls(linear, matrix, np.where(is_held, 0.0, left), cone)
+
+    @property
+    def stands(self) -> np.ndarray:
+        """Which variables stand in a row, (n,) bool."""
+        return abs(self.matrix).sum(axis=0) > 0
+
+    def lengths(self, known: np.ndarray) -> np.ndarray:
+        """Those of all variables, (n,); of the client's own, (m,), what is NaN is found."""
+        whole = np.full(self.linear.size, np.nan)
+        whole[: known.size] = known
+        if self.cone is None:
+            return lengths_of_linear(self.matrix, self.rhs, whole)
+        return balance(self.cone._replace(rhs=self.rhs), whole).lengths
