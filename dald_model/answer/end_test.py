@@ -62,14 +62,16 @@ def end_test(compiled: Decomposition, eps: float) -> EndTest:
         elif row.ok and judge.has_wrong_prices:
             fault = said = f"multipliers are wrong {judge.multiplier_row.where}"
         is_proved, is_near = row.ok and not fault, row.difference <= NEAR * judge.allowed
+        wrong = row.measured
         if is_near and not is_proved:  # what breaks constraints by more is no answer
-            is_near = all(one.measured <= NEAR * allowed for one in judge.feasibility_rows)
+            broken = max(one.measured for one in judge.feasibility_rows)
+            is_near, wrong = broken <= NEAR * allowed, max(wrong, broken)
         return EndProof(
             is_proved,
             judge.falls_beyond,
             bool(is_near),
             judge.is_blurred,
-            row.difference,
+            wrong,
             said,
             _units(judge, state),
         )
@@ -87,7 +89,7 @@ def _by_certificate(compiled: Decomposition, state: State, allowed: float, eps: 
         judge.falls_beyond,
         bool(row.difference <= NEAR * judge.allowed and is_right),
         judge.is_blurred,
-        row.difference,
+        row.measured,
         _said(row, allowed),
         state.units,
     )

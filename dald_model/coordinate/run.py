@@ -304,7 +304,7 @@ class Run:
         if refusal.is_proved:
             self._keep(self.state)
             return self._endless(self.state) or self._converged()
-        if self._least is None or refusal.gap <= self._least.gap:
+        if self._least is None or refusal.wrong <= self._least.wrong:
             self._least = refusal
             self._nearest.take(self.state.snapshot(), self._round)
         if self._outer_test.refused > REFUSALS or refusal.is_blurred:
@@ -318,7 +318,7 @@ class Run:
         return None
 
     def _unproved(self, least: EndProof) -> Termination:
-        """End with the iterate of the least proved gap, or with a proof that none is optimal."""
+        """End with the iterate that is least wrong, or with a proof that none is optimal."""
         self._best = self._nearest
         if self._best.state is not None and (endless := self._endless(self._best.state)):
             return endless

@@ -32,8 +32,8 @@ class EndProof(NamedTuple):
         Whether it is within a hundred times that.
     is_blurred : bool
         Whether doubles do not hold the digits for a proof, so that going on is of no use.
-    gap : float
-        In the units of the objective.
+    wrong : float
+        The gap or violation that is largest beside its scale, as that share.
     said : str
         The gap, and what it is measured by.
     units : Units
@@ -44,7 +44,7 @@ class EndProof(NamedTuple):
     falls_beyond: bool
     is_near: bool
     is_blurred: bool
-    gap: float
+    wrong: float
     said: str
     units: Units
 
