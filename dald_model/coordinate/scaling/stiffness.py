@@ -24,7 +24,7 @@ import scipy.sparse as sp
 
 from dald_model.compile.form import cone_height
 from dald_model.compile.subproblem import Subproblem
-from dald_model.values import evaluated, is_inside, preserved
+from dald_model.values import ROUNDING, evaluated, is_inside, preserved
 
 SUDDEN, HALVINGS = 10.0, 40
 """How many times stiffer over the whole of a length than over half of it is a singularity, or an
@@ -107,12 +107,14 @@ def probed(
 def _changes(here: np.ndarray, ends: np.ndarray, middles: np.ndarray) -> np.ndarray:
     """The largest change of the objective over a step or its opposite, (k,); 0 if not known.
 
-    Where next to all of it is made at once the step begins at a singularity: there it is what would
-    change as much over the second half of the way.
+    That is where it has no value, or where rounding is all that there is of the change. Where next
+    to all of it is made at once the step begins at a singularity: there it is what would change as
+    much over the second half of the way.
     """
     whole, rest = np.abs(ends - here), np.abs(ends - middles)
     change = np.where(rest < AT_ONCE * whole, 4 / 3 * rest, whole)
-    return np.where(np.isfinite(change), change, 0.0).max(axis=0)
+    is_known = change > ROUNDING * np.maximum(np.abs(here), np.abs(ends))
+    return np.where(np.isfinite(change) & is_known, change, 0.0).max(axis=0)
 
 
 def _objectives(sub: Subproblem, points: np.ndarray) -> np.ndarray:
