@@ -99,7 +99,7 @@ class Feasibility:
         where = short(rule, 40)
         with np.errstate(all="ignore"):  # cvxpy divides by the size of a cone's argument, even of 0
             off = violated(rule)
-        if not off.any() or not _beyond_rounding(rule, off).any():
+        if not off.any() or not self._is_beyond_rounding(rule, off):
             return Excess()
         if is_approximated(rule) or not np.isfinite(off).all():
             return _distance(rule, values, self._lengths, where)
@@ -107,6 +107,22 @@ class Feasibility:
         if made.size != off.size:
             made, near = (np.full(off.size, one.max(initial=0.0)) for one in (made, near))
         return _worst(off, near + ROUNDED / self._allowed * made, where)
+
+    def _is_beyond_rounding(self, rule: Any, off: np.ndarray) -> bool:
+        """Whether it is violated by more than what it compares is rounded by.
+
+        Here, or as far as its variables are long: what is 1e-50 is zero beside that.
+        """
+        if not isinstance(rule, Inequality | Equality | cp.Zero | cp.NonNeg):
+            return True
+        if (off <= NOISE * _size_of(rule, off.size)).all():
+            return False
+        with holding((v, self._long(v)) for v in rule.variables()), np.errstate(all="ignore"):
+            there = _size_of(rule, off.size)
+        return not (off <= NOISE * np.maximum(_size_of(rule, off.size), there)).all()
+
+    def _long(self, v: cp.Variable) -> np.ndarray:
+        return self._lengths[v.id].reshape(v.shape, order="F")
 
     def _scales(self, rule: Any, values: Mapping[int, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """The size of what each entry adds up, and how far it moves over the lengths."""
@@ -211,13 +227,10 @@ def _parts(rule: Any) -> list[Any]:
     return [rule.expr] if isinstance(rule, Inequality | Equality) else list(rule.args)
 
 
-def _beyond_rounding(rule: Any, off: np.ndarray) -> np.ndarray:
-    """Which entries are violated by more than the values that they compare are rounded by."""
-    if not isinstance(rule, Inequality | Equality | cp.Zero | cp.NonNeg):
-        return off != 0
-    known: Any = rule
-    size = _size(known.expr)
-    return ~(off <= NOISE * (size if size.size == off.size else size.max(initial=0.0)))
+def _size_of(rule: Any, count: int) -> np.ndarray:
+    """That of each of so many entries of a constraint."""
+    size = _size(rule.expr)
+    return size if size.size == count else np.full(count, size.max(initial=0.0))
 
 
 def _size(part: Any) -> np.ndarray:

@@ -213,6 +213,24 @@ def test_a_constraint_in_which_the_variables_cancel_is_broken_by_rounding_only()
     assert result.verify()["constraint violation"].ok, str(result.verify())
 
 
+@pytest.mark.parametrize("seed", [0, 3, 6, 9])
+def test_both_sides_of_a_limit_are_zero_up_to_rounding(seed: int) -> None:
+    """Lasso by limits abs(x) <= t: where x is 1e-50 and t is -1e-60, nothing is broken."""
+    rng = np.random.default_rng(seed)
+    model, x = dm.Model(), [cp.Variable(6) for _ in range(3)]
+    limits = [cp.Variable(6) for _ in range(3)]
+    for i, (w, t) in enumerate(zip(x, limits, strict=True)):
+        A = rng.normal(size=(12, 6))
+        b = A @ (rng.normal(size=6) * (rng.random(6) < 0.4)) + 0.1 * rng.normal(size=12)
+        model.client(i, cp.sum_squares(A @ w - b) + 3 * cp.sum(t), [cp.abs(w) <= t])
+    model.consensus(x[0] == x[1], x[1] == x[2])
+    result = model.solve()
+    assert result.verify().ok, str(result.verify())
+    values = result.recovered.values
+    values[limits[0].id] = values[limits[0].id] - 1e-3
+    assert not result.verify()["constraint violation"].ok
+
+
 def test_a_bounded_variable_is_measured_from_where_it_is() -> None:
     """One of size 5e8 that moves by 1e6."""
     unit, origin = 6.3e5, 794.0
