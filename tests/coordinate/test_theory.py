@@ -183,7 +183,7 @@ def test_the_augmented_lagrangian_falls_with_every_turn(
 def test_inexact_turns_raise_it_by_no_more_than_their_error(
     watched: Any, name: str, sequence: str, accuracy: float
 ) -> None:
-    """(25) less (I): newton, proximal and conic, in this order, stop early."""
+    """(25) less (I): newton, proximal, nuclear and conic stop early."""
     built, _, found = watched(
         name,
         "odd ring",
@@ -203,7 +203,7 @@ def test_descent_is_lost_where_turns_are_inexact(watched: Any) -> None:
     Newton and proximal steps begin at the old point and were not seen to rise; Clarabel's do not.
     """
     _, _, found = watched(
-        "nuclear_norm",
+        "nearest_psd",
         "odd ring",
         "natural",
         accuracy=1e-2,
