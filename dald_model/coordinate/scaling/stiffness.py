@@ -46,7 +46,7 @@ def alike_in_matrices(sub: Subproblem, lengths: np.ndarray) -> np.ndarray:
 
     Its eigenvalues mix them: one entry is no stiffer for being near zero where others are not.
     """
-    if sub.form is None:
+    if sub.form is None or sub.form.complete:
         return lengths
     found, at = lengths.copy(), 0
     rows = abs(sp.csr_array(sub.form.cone.rows))
