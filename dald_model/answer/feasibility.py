@@ -115,14 +115,13 @@ class Feasibility:
         """
         if not isinstance(rule, Inequality | Equality | cp.Zero | cp.NonNeg):
             return True
-        if (off <= NOISE * _size_of(rule, off.size)).all():
+        here = _size_of(rule, off.size)
+        if (off <= NOISE * here).all():
             return False
-        with holding((v, self._long(v)) for v in rule.variables()), np.errstate(all="ignore"):
+        long = [(v, self._lengths[v.id].reshape(v.shape, order="F")) for v in rule.variables()]
+        with holding(long), np.errstate(all="ignore"):
             there = _size_of(rule, off.size)
-        return not (off <= NOISE * np.maximum(_size_of(rule, off.size), there)).all()
-
-    def _long(self, v: cp.Variable) -> np.ndarray:
-        return self._lengths[v.id].reshape(v.shape, order="F")
+        return not (off <= NOISE * np.maximum(here, there)).all()
 
     def _scales(self, rule: Any, values: Mapping[int, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """The size of what each entry adds up, and how far it moves over the lengths."""
@@ -228,7 +227,7 @@ def _parts(rule: Any) -> list[Any]:
 
 
 def _size_of(rule: Any, count: int) -> np.ndarray:
-    """That of each of so many entries of a constraint."""
+    """The size of the terms of each of so many entries of a constraint."""
     size = _size(rule.expr)
     return size if size.size == count else np.full(count, size.max(initial=0.0))
 

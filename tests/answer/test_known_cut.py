@@ -63,20 +63,22 @@ def test_a_cut_of_any_multipliers_is_nowhere_above_the_client(seed):
         assert cut.level + cut.slopes @ point <= here + 1e-9 * (1 + np.abs(cut.slopes).sum())
 
 
+@pytest.mark.parametrize("is_sum", [True, False])
 @pytest.mark.parametrize("seed", range(5))
-def test_cuts_of_rows_with_variables_of_their_own_are_nowhere_above_the_client(seed: int):
-    """Sums of absolute values have an epigraph; its slopes vanish at no random multiplier."""
+def test_cuts_of_limits_of_absolute_values_are_nowhere_above_the_client(seed: int, is_sum: bool):
+    """Of their sum, which has an epigraph with slopes at any random multiplier; and of each."""
     rng = np.random.default_rng(seed)
     x, model = cp.Variable(3, name="x"), dm.Model()
-    model.client("one", cp.sum_squares(x - 2), [cp.norm1(x) <= 2])
+    rules = [cp.norm1(x) <= 2] if is_sum else [cp.abs(x) <= 1, cp.sum(x) <= 2]
+    model.client("one", cp.sum_squares(x - 2), rules)
     model.client("two", cp.sum_squares(x))
     form = model.compile()["one"].form
     assert form is not None
-    assert form.extra
+    assert bool(form.extra) == is_sum
     cut = known_cut(form, rng.exponential(size=height(form)), rng.uniform(-1, 1, size=3))
     assert cut is not None
     for point in rng.uniform(-1, 1, size=(50, 3)):
-        if np.abs(point).sum() <= 2:
+        if (np.abs(point).sum() if is_sum else point.sum()) <= 2:
             assert cut.level + cut.slopes @ point <= ((point - 2) ** 2).sum() + 1e-9
 
 

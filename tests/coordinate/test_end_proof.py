@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import dald_model as dm
+from dald_model.answer.end_test import end_test
 from tests.answer.families import redrawn
 
 
@@ -106,3 +107,21 @@ def test_a_run_does_not_end_with_prices_that_its_clients_do_not_balance() -> Non
     result = model.build().solve()
     assert result.status == "optimal"
     assert result.certificate()["multipliers"].ok, str(result.certificate())
+
+
+def test_a_constraint_that_costs_nothing_is_asked_at_the_end() -> None:
+    """Of z = 10 in norm((z, 1)) <= y <= 3 no objective says anything: the gap stays proved."""
+    x, z, y = (cp.Variable(name=name) for name in "xzy")
+    model = dm.Model()
+    model.client("one", cp.square(x - 1), [cp.norm(cp.hstack([z, 1])) <= y, y <= 3])
+    model.client("two", cp.square(x + 1))
+    result = model.solve()
+    assert result.state is not None
+    state, proof = result.state.snapshot(), end_test(result.compiled, 1e-6)
+    assert proof(state).is_proved
+    at = [v.id for v in result.compiled["one"].variables].index(z.id)
+    state.points = state.points.copy()
+    state.points[result.compiled.columns["one"].start + at] = 10.0
+    found = proof(state)
+    assert not found.is_proved
+    assert "<= y is violated by 8" in found.said  # sqrt(101) less y, which is 2.09
