@@ -292,6 +292,16 @@ class Judge:
         seen = self.seen_size(size)
         return Row("in plain sight", max(gap, 0.0) if np.isfinite(seen) else 0.0, size, SIGHT)
 
+    def bound_row(self) -> Row:
+        """F and its bound as a reader sees them, by the multipliers that prove most.
+
+        A gap that is small beside S may be large beside F, and others may prove less of one.
+        """
+        bounds = self._bounds(REACH * self.scale.lengths)
+        gaps = [self.proof.gap, *(bounds.of(mu, 0.0).size for mu in self._candidates())]
+        rows = [self.sight_row(gap, self.value - gap) for gap in gaps]
+        return replace(min(rows, key=attrgetter("measured")), is_seen=self.proof.is_refuted)
+
     def seen_size(self, size: float) -> float:
         """What a reader measures a difference of two values by, the larger of which is ``size``.
 

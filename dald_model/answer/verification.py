@@ -162,7 +162,8 @@ def verify(
 
     * objective gap, :math:`F(x) - F(x^{AIO})` beside S, where :math:`x^{AIO}` is the best feasible
       point that is known, and what it violates is charged at its own dual values;
-    * in plain sight, the same beside the larger of the two values, at most 0.1 %;
+    * in plain sight, the same beside the larger of the two values, at most 0.1 %; where F(x) is
+      better by more than that, the gap to the best bound so;
     * gap to the bound, :math:`F(x)` less what the multipliers prove, beside S;
     * reported value, ``result.value`` less F(x), beside the smaller of S and F;
     * constraint violation and consensus violation, beside how far a row moves over L;
@@ -243,7 +244,9 @@ def _compared(result: Answer, judge: Judge, made: Reference, notes: list[str]) -
     is_feasible = all(row.ok for row in judge.feasibility_rows)
     # A feasible point that is better than what solvers find has no gap
     gap = here - there if here >= there or is_feasible else there - here
-    rows = [_gap_row(judge, gap), judge.sight_row(gap, there)]
+    # But where a reader sees that it is, only its bound says whether that may be
+    is_beyond = gap < 0 and not judge.sight_row(-gap, there).ok
+    rows = [_gap_row(judge, gap), judge.bound_row() if is_beyond else judge.sight_row(gap, there)]
     agrees = all(row.ok for row in rows)
     for row in judge.rows:
         is_excused = agrees and row.check == "gap to the bound"

@@ -170,6 +170,7 @@ def test_what_was_planted_and_passed_is_seen(seed: int) -> None:
         2711351,  # and 207.5 for 207.2, with kinks
         2711275,  # right, and failed for dual values that are 1.2e-4 of the prices off
         5011105,  # right, and failed where a solver's bound took the place of a better one
+        9501012,  # verified at -0.765 beside -0.007 and a bound of -0.813; it is -0.669
     ],
 )
 def test_nothing_false_is_said_of_what_was_called_wrong_once(seed: int) -> None:
