@@ -43,6 +43,7 @@ from dald_model.coordinate.stopping import Accuracy, FixedBudget, Stopping
 from dald_model.deadline import TimeUpError, within
 from dald_model.engines.dispatch import SolverLayer, rested
 from dald_model.engines.engine import Engine
+from dald_model.engines.idle import IdleLayer
 from dald_model.engines.placement import Placement
 from dald_model.options import (
     DEFAULT_ACCELERATION,
@@ -307,7 +308,10 @@ def solve(
         around = known.centre if known and method.solver is None else None
         patience = [one.leave_after for one in changes if isinstance(one, Unanswered)]
         placement = None if engine is None else Placement(engine, bool(patience), *patience[:1])
-        layer = rested(compiled, method.solver, around, None if own.sweeper else placement)
+        if own.sweeper is not None:
+            layer = IdleLayer(compiled)
+        else:
+            layer = rested(compiled, method.solver, around, placement)
         units = Units.plain(compiled)
         is_plain = isinstance(as_rule(method.rho), Fixed) and layer.is_exact
         # Else nothing is measured by units
@@ -375,7 +379,8 @@ def solve(
                 measured = Measured.again(compiled, run.state.units, layer)
         outcome = run.go()
         ended = outcome.termination
-        if outcome.error is None and ended.status not in CUT_SHORT:
+        is_whole = outcome.error is None and ended.status not in CUT_SHORT
+        if is_whole and not isinstance(layer, IdleLayer):
             compiled.resting = layer
         progress.ended(len(outcome.rows), str(ended.status), ended.detail)
     except KeyboardInterrupt:  # in the rounds it is caught, so this was before

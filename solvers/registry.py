@@ -172,13 +172,7 @@ class Choice:
         OptionError
             If a solver was named that cannot take the client.
         """
-        form, client = sub.form, sub.client
-        is_plain = client.is_convex and not client.is_server
-        if isinstance(self._all, Unasked) and is_plain and not self._by_client:
-            key: Any = type(client)  # which is all that is asked of them
-            if key not in self._of_shapes:
-                self._of_shapes[key] = self._chain(sub)
-            return [*self._of_shapes[key]]
+        form = sub.form
         if form is None or form.size >= WIDE or self._by_client or sub.client.is_server:
             return self._chain(sub)
         if not form.complete:  # what its constraints are is no part of its shape
@@ -193,7 +187,7 @@ class Choice:
 
     def _chain(self, sub: Subproblem) -> list[Solver]:
         """The same, of this very client."""
-        if isinstance(sub.client, RemoteClient) and not isinstance(self._all, Unasked):
+        if isinstance(sub.client, RemoteClient):
             return [AT_SITE[sub.client.is_exact]]
         if isinstance(sub.client, Neighbour):
             return [AT_NEIGHBOUR]

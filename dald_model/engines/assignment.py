@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from dald_model.compile.decomposition import Decomposition
 from dald_model.solvers.base import FOUND, Answers, Solver
 from dald_model.solvers.inexact.local import LocalSteps
-from dald_model.solvers.registry import Choice, Unasked, alike
+from dald_model.solvers.registry import Choice, alike
 
 PROVEN = ("infeasible", "unbounded")
 """Statuses that a client's most general solver is believed without asking another."""
@@ -67,8 +67,6 @@ class Assignment:
         """Whether it would be the same if it were made now, with this option."""
         if solver != self._option or self.events:
             return False
-        if isinstance(solver, Unasked):  # whatever numbers clients have
-            return True
         for name, sub in self._compiled.items():
             (lowered, sides), known = (sub.lowered, sub.sides), self._known[name]
             if sides is not known[1]:

@@ -27,7 +27,7 @@ from dald_model.solvers.base import (
     Solver,
     Turn,
 )
-from dald_model.solvers.registry import NUMERICAL, AtSite, Unasked
+from dald_model.solvers.registry import NUMERICAL, AtSite
 
 MEMORYLESS = ("average", "factor")
 """Solvers whose answers do not depend on earlier ones, down to the last bit."""
@@ -99,8 +99,6 @@ class SolverLayer:
         if self._placement is not None or not self._assignment.is_of(solver):
             return False
         self.round, self._centre = 0, self._points(centre)
-        if isinstance(solver, Unasked):
-            return True
         if sum([self._open(names) for names in self._together]):
             self._batches = self._forgotten()
         return True
