@@ -6,22 +6,37 @@ from functools import cached_property
 
 from dald_model.compile.affine_maps import AffineMaps
 from dald_model.compile.form import ConeProgram, Form
-from dald_model.compile.instantiation import Parts
 from dald_model.compile.lowered import Lowered, Read
 from dald_model.compile.representative import Representative
+from dald_model.compile.stacked_forms import StackedForms
 from dald_model.declare.structure_key import Leaves
 
 
 class AlikeLowered(Lowered):
-    """A client with its own leaves and numbers; the rest is its ``representative``'s."""
+    """A client with its own leaves; its numbers are among those of others, and made when read.
 
-    def __init__(self, parts: Parts, representative: Representative, leaves: Leaves) -> None:
+    The rest is its ``representative``'s.
+    """
+
+    def __init__(
+        self, forms: StackedForms, at: int, representative: Representative, leaves: Leaves
+    ) -> None:
         like = representative.lowered
         self.problem, self.structure, self.moved = like.problem, like.structure, 0
         self.instantiator, self.template = like.instantiator, like.template
         self.representative, self.leaves = representative, leaves
-        size, extra = like.form.size, like.form.extra
-        self.form = Form(size, *parts, like.form.complete, self._cone, extra, like.form.valued)
+        self.together = self._own = forms, at
+
+    @property
+    def alike(self) -> Form:
+        """The form of the client that it is like."""
+        return self.representative.lowered.form
+
+    @cached_property
+    def form(self) -> Form:  # pyright: ignore[reportIncompatibleVariableOverride] - made when read
+        like, (forms, at) = self.alike, self._own
+        parts = forms.parts(at)
+        return Form(like.size, *parts, like.complete, self._cone, like.extra, like.valued)
 
     def _cone(self) -> ConeProgram:
         return self.instantiator.cone(self.maps)

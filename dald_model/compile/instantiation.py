@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from functools import partial
-from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,9 @@ from dald_model.compile.affine_maps import AffineMaps, dense
 from dald_model.compile.cone_program import cone_program
 from dald_model.compile.form import WIDE, ConeProgram, Form, Quadratic, Rows, Term
 from dald_model.compile.pieces import Arguments, Levels, Pieces
+from dald_model.compile.stacked_forms import StackedForms
 from dald_model.compile.stacked_maps import NotStackedError, StackedMaps
 from dald_model.declare.affine import SPARSE, scaled
-
-Parts = tuple[Quadratic, Rows, Rows, tuple[Term, ...]]
-"""What a form is made of."""
 
 
 class Instantiator(Pieces):
@@ -64,27 +61,26 @@ class Instantiator(Pieces):
         """The quadratic of maps that had this one with other slopes."""
         return Quadratic(known.matrix, *self._slope(maps), known.root)
 
-    def each(self, maps: StackedMaps, like: Form) -> Iterator[Parts]:
-        """Quadratic, equalities, inequalities and terms of each of many clients that are like one.
+    def each(self, maps: StackedMaps, like: Form) -> StackedForms:
+        """The numbers of many clients that are like one.
 
         Raises :class:`NotStackedError` where they are kept by sparse matrices, or data bound norms.
         """
         known = enumerate((like.equalities, like.inequalities))
-        rows = [self._each_rows(which, maps, own) for which, own in known]
-        terms = [
+        rows = tuple(self._each_rows(which, maps, own) for which, own in known)
+        terms = tuple(
             self._each_term(maps, term, arguments, levels)
             for term, (_, _, arguments, _, levels) in zip(like.terms, self._terms, strict=True)
-        ]
-        each = zip(*terms, strict=True) if terms else repeat(())
-        return zip(self._each_quadratic(maps), *rows, each, strict=False)
+        )
+        return StackedForms(like, *self._each_quadratic(maps), rows, terms)
 
-    def _each_quadratic(self, maps: StackedMaps) -> Iterator[Quadratic]:
-        """See :meth:`quadratic`."""
+    def _each_quadratic(self, maps: StackedMaps) -> tuple[Any, Any, np.ndarray, np.ndarray]:
+        """See :meth:`quadratic`: matrix, root, slopes and constants."""
         if maps.size >= WIDE:
             raise NotStackedError
         f = maps.offset
         bent = self._diagonal * f if self._P is None else (self._P @ f.T).T
-        constants = (self._constant + np.vecdot(bent / 2 + self._linear, f)).tolist()
+        constants = self._constant + np.vecdot(bent / 2 + self._linear, f)
         linear = maps.transposed_times(bent + self._linear)
         squares: Any = np.zeros((1, maps.size, maps.size))
         if self._is_bent and self._is_diagonal and 2 * self._live.size >= maps.size:
@@ -92,40 +88,37 @@ class Instantiator(Pieces):
                 squares = squares + maps.weighed_square(at, weights)
         elif self._is_diagonal:
             roots = maps.times(self._picked) if self._is_bent else squares[:, :0]
-            return map(Quadratic, repeat(None), linear, constants, _of_each(roots))
+            return None, roots, linear, constants
         else:
             for at, blocks in self._squares:
                 if blocks.parts:
                     own, product = maps.matrices[at], maps.times(blocks)
                     squares = squares + (product if own is None else own.swapaxes(1, 2) @ product)
             squares = (squares + squares.swapaxes(1, 2)) / 2
-        return map(Quadratic, _of_each(squares), linear, constants)
+        return squares, None, linear, constants
 
-    def _each_rows(self, which: int, maps: StackedMaps, own: Rows) -> Iterable[Rows]:
+    def _each_rows(
+        self, which: int, maps: StackedMaps, own: Rows
+    ) -> tuple[np.ndarray | None, np.ndarray | None]:
         """See :meth:`zero` and :meth:`nonneg`; of one client they are these."""
         rows, blocks, extra, rhs = self._rows[which]
-        if all(len(maps.offsets[at]) == 1 for at, _, _ in blocks.parts):
-            sides: Iterable[np.ndarray] = repeat(own.rhs)
-        else:
-            sides = rhs - (rows @ maps.offset.T).T
+        is_one = all(len(maps.offsets[at]) == 1 for at, _, _ in blocks.parts)
+        sides = None if is_one else rhs - (rows @ maps.offset.T).T
         if not maps.varies(blocks):
-            return (
-                repeat(own) if isinstance(sides, repeat) else map(Rows, repeat(own.matrix), sides)
-            )
+            return None, sides
         matrices = maps.times(blocks)
         whole = np.broadcast_to(extra, (len(matrices), *extra.shape))
-        return map(Rows, np.concatenate([matrices, whole], axis=2), sides)
+        return np.concatenate([matrices, whole], axis=2), sides
 
     def _each_term(
         self, maps: StackedMaps, own: Term, arguments: Arguments, levels: Levels | None
-    ) -> Iterator[Term]:
+    ) -> tuple[np.ndarray | None, np.ndarray]:
         """See :meth:`terms`; of one client it is this one."""
         is_other = maps.varies(arguments.blocks)
         if levels is not None or (is_other and sp.issparse(own.matrix)):
             raise NotStackedError
-        matrices = maps.times(arguments.blocks) if is_other else repeat(own.matrix)
-        offsets = arguments.blocks.at(maps.offset.T).T + arguments.start
-        return (own._replace(matrix=a, offset=b) for a, b in zip(matrices, offsets, strict=False))
+        matrices = maps.times(arguments.blocks) if is_other else None
+        return matrices, arguments.blocks.at(maps.offset.T).T + arguments.start
 
     def _entries(self, maps: AffineMaps) -> int:
         """How many numbers the root of P has, by pieces."""
@@ -231,8 +224,3 @@ class Instantiator(Pieces):
         if extra.shape[1]:
             matrix = np.hstack([matrix, extra])
         return Rows(matrix, self._right_side(which, maps))
-
-
-def _of_each(stack: np.ndarray) -> Iterable[np.ndarray]:
-    """What is of each client, or the same of all."""
-    return stack if len(stack) > 1 else repeat(stack[0])

@@ -11,6 +11,7 @@ from dald_model.compile.affine_maps import AffineMaps, transposed
 from dald_model.compile.form import Form
 from dald_model.compile.instantiation import Instantiator
 from dald_model.compile.recognition import Canonical, Structure
+from dald_model.compile.stacked_forms import StackedForms
 from dald_model.compile.structure import SplitClient
 from dald_model.compile.template import Template
 from dald_model.declare.affine import Coefficients, Moving
@@ -41,6 +42,8 @@ class Lowered:
         The numbers of the template and those of the client's data.
     moved : int
         How often in succession nothing but the offsets of its affine pieces has changed.
+    together : tuple or None
+        The numbers of clients alike that it is among, and which of them it is.
     """
 
     def __init__(
@@ -58,6 +61,12 @@ class Lowered:
         self.read, self.instantiator, self.maps = read, instantiator, maps
         self.moved = 0
         self.template = template
+        self.together: tuple[StackedForms, int] | None = None
+
+    @property
+    def alike(self) -> Form:
+        """A form that differs from the client's in numbers alone: its own, if none is made."""
+        return self.form
 
     @cached_property
     def varying(self) -> list[tuple[int, Moving]]:
@@ -83,6 +92,7 @@ class Lowered:
         found = object.__new__(type(self))  # a copy, as it is made of each client for each value
         found.__dict__.update(self.__dict__)
         found.form = self.form.around(centre, known and (known[0].form, known[1].form))
+        found.together = None
         return found
 
     def is_like(self, other: Lowered) -> bool:

@@ -112,31 +112,40 @@ class Lowering:
         leaves = clients[0].leaves
         assert leaves is not None
         is_first = len(clients) >= BY_ITSELF and self._of_shapes(leaves) is None
-        yield (self._first(clients[0]) if is_first else None) or self(clients[0])
+        first = (self._first(clients[0]) if is_first else None) or self(clients[0])
+        yield first
         size = sum(map(math.prod, leaves.shapes)) + sum(v.size for v in leaves.variables) ** 2
         at_once = max(2, ROOM // max(1, size))
-        for first in range(1, len(clients), at_once):
-            some = clients[first : first + at_once]
-            yield from self._stacked(some) or map(self, some)
+        for start in range(0, len(clients), at_once):
+            some = clients[start : start + at_once]
+            found = self._stacked(some, first if start == 0 else None)
+            yield from map(self, some[start == 0 :]) if found is None else found
 
-    def _stacked(self, clients: Sequence[Client]) -> list[AlikeLowered] | None:
-        """The same of some clients at once; None where that will not do."""
+    def _stacked(
+        self, clients: Sequence[Client], first: Lowered | None
+    ) -> list[AlikeLowered] | None:
+        """The same of some clients at once; None where that will not do.
+
+        With the ``first`` of them, which was lowered by itself, of the others.
+        """
         every = [client.given.leaves for client in clients]
         known = [one for one in every if one is not None]
         like = self._of_shapes(known[0])
         if like is None or len(clients) < 2:
             return None
-        lowered, form = like.lowered, like.lowered.form
+        lowered = like.lowered
         try:
             maps = like.stacked([one.constants for one in known])
             if maps.is_one:
                 return None
-            found = [
-                AlikeLowered(parts, like, own)
-                for own, parts in zip(known, lowered.instantiator.each(maps, form), strict=True)
-            ]
+            forms = lowered.instantiator.each(maps, lowered.form)
         except NotStackedError:
             return None
+        found = [AlikeLowered(forms, at, like, own) for at, own in enumerate(known)]
+        if first is not None:
+            if first is lowered:
+                first.together = forms, 0
+            clients, found = clients[1:], found[1:]
         pairs = zip(clients, found, strict=True)
         checked = [pair for pair in pairs if like.is_checked(like.shapes)]
         return found if all(self._is_right(*pair, SPOTS) for pair in checked) else None

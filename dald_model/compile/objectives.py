@@ -55,7 +55,7 @@ def _by_pieces(clients: Sequence[Lowered | None], points: Sequence[np.ndarray]) 
     together: dict[Hashable, list[tuple[int, Lowered]]] = {}
     known: dict[int, Hashable] = {}  # as most have one instantiator
     for at, one in enumerate(clients):
-        if one is not None and one.form.valued:
+        if one is not None and one.alike.valued:
             if isinstance(one, AlikeLowered):
                 like: Hashable = id(one.representative)
             elif (like := known.get(id(one.instantiator))) is None:

@@ -184,9 +184,8 @@ class Subproblem(NotPicklable):
             _ = self.sides
             known = None if parameters else self._lowered
             lowered = self._relowered(own) if known is None else known[1]
-            form = lowered and lowered.form
-            if form and not form.complete:
-                _ = form.cone  # what every solver of it needs
+            if lowered and not lowered.alike.complete:
+                _ = lowered.form.cone  # what every solver of it needs
 
     @property
     def lowered(self) -> Lowered | None:

@@ -10,10 +10,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile.form import Form, Term
+from dald_model.compile.stacked_forms import StackedForms
 from dald_model.errors import OptionError
 from dald_model.solvers.base import Encoding
 from dald_model.solvers.interior.barriers import Exponential, Power
+from dald_model.solvers.interior.batches import Batches
 from dald_model.solvers.interior.cones import Cone, Kinks, Orthant, SecondOrder, Semidefinite
+from dald_model.solvers.interior.forms import Batch, batches_of
 from dald_model.solvers.interior.numbers import (
     CONES,
     CONSTANT,
@@ -51,6 +54,8 @@ LARGEST = 5000
 measured for 2,000, of which the cube is some 3 s."""
 KINKS = ("abs", "norm")
 """Kinds that are eliminated at the head of a cone."""
+NOWHERE: list[Place] = []
+"""Where clients without constraints and kinks have multipliers."""
 NOTHING_BESIDE = 0, 0, ()
 """No equalities, no inequalities, no terms: the middle of a form's shape."""
 
@@ -65,10 +70,13 @@ class Assembly:
         Variables that are numbered already; those that clients have besides follow.
     takes_jumps : bool
         Whether kinds of :data:`JUMPS` are taken as they are, as where an active set is held.
+    is_read_anew : bool
+        Whether other numbers of these clients are to be read: then each is entered by itself.
     """
 
     size: int
     takes_jumps: bool = False
+    is_read_anew: bool = False
     _blocks: dict[Any, list[Block]] = field(default_factory=dict)
     _rights: dict[Any, list[np.ndarray]] = field(default_factory=dict)
     _heights: dict[Any, int] = field(default_factory=dict)
@@ -80,6 +88,7 @@ class Assembly:
     _linear: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
     _numbers: Numbers = field(default_factory=lambda: Numbers(np.zeros(0, dtype=bool)))
     _constant: float = 0.0
+    _at: int = 0
     _places: dict[Any, tuple[Encoding, list[Place]]] = field(default_factory=dict)
 
     def equate(self, matrix: Any, right: np.ndarray, columns: np.ndarray) -> None:
@@ -94,17 +103,59 @@ class Assembly:
         NotImplementedError
             Naming a cone that there is no interior point for.
         """
-        read = are_read([*forms.values()], takes_jumps=self.takes_jumps)
-        self._numbers = Numbers(read)
-        for (name, form), is_read in zip(forms.items(), read.tolist(), strict=True):
-            self._enter(name, form, columns[name], is_read=is_read)
+        known = () if self.is_read_anew else batches_of(forms)
+        batches = {one.names[0]: one for one in known if self._takes(one.forms)}
+        within = {name for one in batches.values() for name in one.names}
+        alone = {name: forms[name] for name in forms if name not in within}
+        each = are_read([*alone.values()], takes_jumps=self.takes_jumps)
+        self._numbers = Numbers(each, is_whole=not batches)
+        read = dict(zip(alone, each.tolist(), strict=True))
+        self._places = dict.fromkeys(forms, (Encoding.ROWS, NOWHERE))
+        for at, name in enumerate(forms):
+            if name in alone:
+                self._at = at
+                self._enter(name, alone[name], columns[name], is_read=read[name])
+            elif name in batches:
+                own = np.array([columns[one] for one in batches[name].names])
+                self._enter_batch(batches[name], own)
+
+    def _takes(self, forms: StackedForms) -> bool:
+        """Whether many clients may be entered at once: by their own terms."""
+        form = forms.like
+        jumps = not self.takes_jumps and any(t.kind.name in JUMPS for t in form.terms)
+        return not jumps and all(
+            bool(np.isfinite(one).all())
+            for term, (_, offsets) in zip(form.terms, forms.terms, strict=True)
+            for one in _at_zero(term, offsets.ravel(), np.tile(term.parameter, len(offsets)))
+        )
+
+    def _enter_batch(self, batch: Batch, columns: np.ndarray) -> None:
+        """Add clients alike whose variables have these numbers, (n, m)."""
+        forms, count = batch.forms, len(columns)
+        if forms.matrix is not None:
+            self._quadratics.append((batch.own(forms.matrix), columns))
+        elif forms.root is not None and forms.root.shape[1]:
+            self._roots.append((batch.own(forms.root), columns))
+        self._linear.append((batch.own(forms.linear).ravel(), columns.ravel()))
+        self._constant += float(batch.own(forms.constant).sum())
+        for term, (matrices, offsets) in zip(forms.like.terms, forms.terms, strict=True):
+            if not term.weight.size:
+                continue
+            matrices = term.matrix[None] if matrices is None else matrices
+            whole = term._replace(
+                matrix=batch.own(matrices),
+                offset=batch.own(offsets).ravel(),
+                weight=np.tile(term.weight, count),
+                parameter=np.tile(term.parameter, count),
+            )
+            self._smooth.setdefault((term.kind.name, term.width), []).append((whole, columns))
 
     def _enter(self, name: Any, form: Form, columns: np.ndarray, *, is_read: bool) -> None:
         """Add one of them, by its own terms or by its cone program."""
         if not is_read:
             self._places[name] = Encoding.CONES, self._add_cones(form, columns)
             return
-        at, numbers, quadratic = len(self._places), self._numbers, form.quadratic
+        at, numbers, quadratic = self._at, self._numbers, form.quadratic
         own = self._beyond(columns, form.extra)
         if quadratic.matrix is not None:
             self._quadratics.append((quadratic.matrix, columns))
@@ -114,7 +165,6 @@ class Assembly:
             numbers.roots.append((at, ROOT))
         self._cost(form, LINEAR, CONSTANT, columns)
         if form.shape[1:4] == NOTHING_BESIDE:  # as of many clients
-            self._places[name] = Encoding.ROWS, []
             return
         places = [
             self._add(key, rows.matrix, (form, read), own[: rows.matrix.shape[1]])
@@ -156,7 +206,7 @@ class Assembly:
         own = self._beyond(columns, cone.linear.size - columns.size)
         if cone.matrix.nnz:
             self._quadratics.append((cone.matrix, own))
-            self._numbers.quadratics.append((len(self._places), matrix))
+            self._numbers.quadratics.append((self._at, matrix))
         self._cost(form, linear, constant, own)
         at, places = 0, []
         for kind, argument in cone.cones:
@@ -178,7 +228,7 @@ class Assembly:
         return found
 
     def _cost(self, form: Form, linear: Read, constant: Read, columns: np.ndarray) -> None:
-        at = len(self._places)
+        at = self._at
         self._linear.append((linear(form), columns))
         self._numbers.linear.append((at, linear))
         self._numbers.constants.append((at, constant))
@@ -196,7 +246,7 @@ class Assembly:
         form, read = source
         right = read(form)
         if right.size:
-            self._numbers.rights.setdefault(key, []).append((len(self._places), read))
+            self._numbers.rights.setdefault(key, []).append((self._at, read))
         if key[0] == "NonnegativeConeT" and right.max(initial=0.0) >= INFINITE:
             matrix, right = _without_infinite(matrix, right, part)
             self._numbers.is_whole = False
@@ -247,7 +297,7 @@ class Assembly:
             self._places,
             split,
             is_dense,
-            self._numbers if is_apart else None,
+            self._numbers if is_apart and self._numbers.is_whole else None,
         )
 
     def _rows(self, key: Any, is_dense: bool) -> Rows:
@@ -258,8 +308,12 @@ class Assembly:
     def _smooth_terms(self, is_dense: bool) -> list[Smooth]:
         found = []
         for parts in self._smooth.values():
-            blocks = [(term.matrix, own[: term.matrix.shape[1]]) for term, own in parts]
-            rows, terms = Rows.joined(blocks, self.size, is_dense=is_dense), [t for t, _ in parts]
+            terms = [term for term, _ in parts]
+            blocks = [(term.matrix, own[..., : term.matrix.shape[-1]]) for term, own in parts]
+            if all(term.matrix.ndim == 3 for term in terms):
+                rows: Rows = Batches(blocks, np.ones(self.size))
+            else:
+                rows = Rows.joined(blocks, self.size, is_dense=is_dense)
             offset, weight, parameter = joined(terms)
             found.append(Smooth(terms[0].kind, rows, offset, weight, parameter, terms[0].width))
         return found
@@ -364,20 +418,23 @@ def are_read(forms: Sequence[Form], *, takes_jumps: bool) -> np.ndarray:
             else:
                 together.setdefault((term.kind.name, term.width), []).append((at, term))
     for alike in together.values():
-        kind, width = alike[0][1].kind, alike[0][1].width
         offset = np.concatenate([term.offset for _, term in alike])
         parameter = np.concatenate([term.parameter for _, term in alike])
-        with np.errstate(all="ignore"):
-            here = kind.evaluate(kind.grouped(offset, width), parameter)
         owners = np.repeat([at for at, _ in alike], [term.parameter.size for _, term in alike])
-        for one in here:
+        for one in _at_zero(alike[0][1], offset, parameter):
             is_finite = np.isfinite(one).reshape(parameter.size, -1).all(axis=1)
             found[owners[~is_finite]] = False
     return found
 
 
+def _at_zero(term: Term, offset: np.ndarray, parameter: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Value, slope and second derivative of functions of a kind where variables are zero."""
+    with np.errstate(all="ignore"):
+        return term.kind.evaluate(term.kind.grouped(offset, term.width), parameter)
+
+
 def _widest(matrix: Any) -> int:
     """The most entries of a row."""
     if not sp.issparse(matrix):
-        return int(np.count_nonzero(matrix, axis=1).max(initial=0))
+        return int(np.count_nonzero(matrix, axis=-1).max(initial=0))
     return int(np.diff(sp.csr_array(matrix).indptr).max(initial=0))

@@ -15,6 +15,7 @@ from dald_model.solvers.base import NOTHING, Encoding, Multipliers, Tangents
 from dald_model.solvers.interior.agreement import Agreement
 from dald_model.solvers.interior.clients import Aggregator, Clients, Here
 from dald_model.solvers.interior.coordinator import Coordinator
+from dald_model.solvers.interior.forms import Forms
 from dald_model.solvers.interior.member import Member, Seen, Sizes
 
 
@@ -272,6 +273,7 @@ class Joint:
         return max(found, key=found.__getitem__)
 
 
-def forms_of(compiled: Any) -> dict[Hashable, Form]:
+def forms_of(compiled: Any) -> Forms:
     """The numbers of the clients that have any here."""
-    return {name: form for name, sub in compiled.items() if (form := sub.form) is not None}
+    pairs = ((name, sub.lowered) for name, sub in compiled.items())
+    return Forms({name: lowered for name, lowered in pairs if lowered is not None})

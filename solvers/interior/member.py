@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from dald_model.compile.form import Form
 from dald_model.solvers.base import NOTHING, Encoding
 from dald_model.solvers.interior.assembly import Assembly, are_read
+from dald_model.solvers.interior.forms import of_each
 from dald_model.solvers.interior.participant import Participant
 from dald_model.solvers.interior.programme import EQUAL, Programme
 
@@ -106,6 +107,7 @@ class Member(Participant):
         self._forms, self._of, self._size = forms, columns, seen.size
         self._agreement, self._agreed = agreed, 0 if agreed is None else agreed[1].size
         self._tells_kinks, self._takes_jumps = tells_kinks, takes_jumps
+        self._is_read_anew = False
         programme = self._assembled(forms)
         # All is shared in one process, where one participant has the rows of all
         beyond = np.full(programme.size - seen.size, bool(seen.all()) and len(forms) > 1)
@@ -128,7 +130,7 @@ class Member(Participant):
 
     def _assembled(self, forms: Mapping[Hashable, Form]) -> Programme:
         """The program of all clients."""
-        assembly = Assembly(self._size, self._takes_jumps)
+        assembly = Assembly(self._size, self._takes_jumps, self._is_read_anew)
         assembly.enter(forms, self._of)
         if self._agreement is not None:
             assembly.equate(*self._agreement, np.arange(self._size))
@@ -136,8 +138,10 @@ class Member(Participant):
 
     def take(self, forms: Mapping[Hashable, Form]) -> bool:
         """Take other numbers of the same clients; whether nothing else is other."""
-        before, now = self._alone, [*forms.values()]
-        alone = before.again(now, [*self._forms.values()])
+        before, now, alone = self._alone, list[Form](), None
+        if before.numbers is not None:
+            now = [*forms.values()]
+            alone = before.again(now, [*self._forms.values()])
         if alone is not None and before.smooth:
             is_read = are_read(now, takes_jumps=self._takes_jumps)
             own = [encoding == Encoding.ROWS for encoding, _ in before.places.values()]
@@ -147,6 +151,7 @@ class Member(Participant):
             of = np.concatenate([self._numbered, self._size + beyond])
             self.programme = self.programme.with_numbers(alone, before, of)
         else:
+            self._is_read_anew = True
             alone = self._by_itself(forms)
             if not (alone.is_like(before) and self.renew(self._assembled(forms))):
                 return False
@@ -217,14 +222,14 @@ class Member(Participant):
 
         Of these forms, which :meth:`take` makes others.
         """
-        return [
-            form.valued and all(term.matrix.shape[1] == form.size for term in form.terms)
-            for form in self._forms.values()
-        ]
+        return of_each(
+            self._forms,
+            lambda form: form.valued and all(t.matrix.shape[1] == form.size for t in form.terms),
+        )
 
     def _by_itself(self, forms: Mapping[Hashable, Form]) -> Programme:
         stops = np.cumsum([0, *(own.size for own in self._of.values())])
-        assembly = Assembly(int(stops[-1]), self._takes_jumps)
+        assembly = Assembly(int(stops[-1]), self._takes_jumps, self._is_read_anew)
         each, ends = np.arange(stops[-1]), stops.tolist()
         apart = [each[at:to] for at, to in pairwise(ends)]
         assembly.enter(forms, dict(zip(self._of, apart, strict=True)))

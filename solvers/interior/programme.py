@@ -23,9 +23,10 @@ import scipy.sparse as sp
 from dald_model.compile.form import Form
 from dald_model.compile.kinds.kind import Kind
 from dald_model.solvers.base import Encoding
+from dald_model.solvers.interior.batches import Batches
 from dald_model.solvers.interior.cones import Orthant
 from dald_model.solvers.interior.numbers import Numbers, taken
-from dald_model.solvers.interior.rows import Rows, stacked
+from dald_model.solvers.interior.rows import Rows, batched, summed
 
 EQUAL, NONNEGATIVE = ("ZeroConeT", None), ("NonnegativeConeT", None)
 INFINITE = (1 - 1e-12) * 1e20
@@ -178,7 +179,7 @@ class Programme:
             if not all(one is two for one, (two, _) in zip(matrices, known, strict=True)):
                 bends = [(one, columns) for one, (_, columns) in zip(matrices, known, strict=True)]
                 setattr(found, name, bends)
-                vars(found).pop("_alike", None)
+                vars(found).pop("_batched", None)
         return found
 
     def with_numbers(self, apart: Programme, before: Programme, of: np.ndarray) -> Programme:
@@ -227,21 +228,21 @@ class Programme:
         )
 
     @cached_property
-    def _alike(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """The quadratics, where they are of one shape."""
-        return stacked(self.quadratics)
+    def _batched(self) -> list[tuple[list[Any], list[Any]]]:
+        """Quadratics and roots of many clients at once, and of one each."""
+        return [batched(self.quadratics), batched(self.roots)]
 
     def slopes(self, x: np.ndarray, multipliers: dict[Any, np.ndarray]) -> np.ndarray:
         """The gradient of the Lagrangian in the variables of clients that share none, (n,)."""
         found = self.linear + self.equal.back(multipliers[EQUAL])
-        if self._alike is not None:
-            matrices, of = self._alike
-            bends = (matrices @ x[of][..., None]).ravel()
-            found = found + np.bincount(of.ravel(), bends, found.size)
-        for matrix, columns in self.quadratics if self._alike is None else ():
-            found[columns] += matrix @ x[columns]
-        for root, columns in self.roots:
-            found[columns] += root.T @ (root @ x[columns])
+        for (batches, rest), is_root in zip(self._batched, (False, True), strict=True):
+            for matrices, of in batches:
+                bends = matrices @ x[of][..., None]
+                bends = matrices.swapaxes(1, 2) @ bends if is_root else bends
+                found = found + np.bincount(of.ravel(), bends.ravel(), found.size)
+            for matrix, columns in rest:
+                bends = matrix @ x[columns]
+                found[columns] += matrix.T @ bends if is_root else bends
         for term in self.smooth:
             found = found + term.at(x)[1]
         for key, group in self.groups.items():
@@ -313,36 +314,13 @@ def bent(
     is_dense: bool,
 ) -> Any:
     """P of quadratics and roots, each over variables of some numbers."""
-    found = _squares(size, quadratics, is_dense=is_dense)
-    if roots:
-        more = Rows.joined(roots, size, is_dense=is_dense).gram()
+    found = summed(size, quadratics, is_dense=is_dense)
+    batches, rest = batched(roots)
+    rows = [Batches(batches, np.ones(size))] if batches else []
+    rows += [Rows.joined(rest, size, is_dense=is_dense)] if rest else []
+    for more in (one.gram() for one in rows):
         found = found + (more.toarray() if is_dense and sp.issparse(more) else more)
     return found
-
-
-def _squares(size: int, quadratics: Sequence[tuple[Any, np.ndarray]], *, is_dense: bool) -> Any:
-    alike = stacked(quadratics)
-    if alike is not None:
-        matrices, columns = alike
-        cells = (columns[:, :, None] * size + columns[:, None]).ravel()
-        if is_dense:
-            return np.bincount(cells, matrices.ravel(), size * size).reshape(size, size)
-        kept = np.flatnonzero(matrices)
-        places = np.divmod(cells[kept], size)
-        return sp.csc_array((matrices.ravel()[kept], places), shape=(size, size))
-    if is_dense:
-        found = np.zeros((size, size))
-        for matrix, columns in quadratics:
-            dense = matrix.toarray() if sp.issparse(matrix) else matrix
-            found[columns[:, None], columns] += dense
-        return found
-    if not quadratics:
-        return sp.csc_array((size, size))
-    cells = [(sp.coo_array(matrix), columns) for matrix, columns in quadratics]
-    data = np.concatenate([one.data for one, _ in cells])
-    row = np.concatenate([columns[one.row] for one, columns in cells])
-    column = np.concatenate([columns[one.col] for one, columns in cells])
-    return sp.csc_array((data, (row, column)), shape=(size, size))
 
 
 def _spread(rows: Any, width: int) -> Any:

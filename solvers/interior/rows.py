@@ -32,10 +32,9 @@ class Rows:
         self._is_sparse = sp.issparse(matrix)
 
     @classmethod
-    def joined(
-        cls, parts: Sequence[tuple[Any, np.ndarray]], width: int, *, is_dense: bool = True
-    ) -> Rows:
+    def joined(cls, parts: Sequence[Part], width: int, *, is_dense: bool = True) -> Rows:
         """Blocks one below the other; each with the columns that its own stand for."""
+        parts = singles(parts)
         alike = stacked(parts)
         if alike is not None:
             return cls._of_alike(*alike, width, is_dense=is_dense)
@@ -115,14 +114,19 @@ class Rows:
         cells = blocks.ravel(), columns.ravel(), starts
         return Rows(sp.csr_array(cells, shape=(count * height, count * width)) @ self.matrix)
 
-    def scaled(self, rows: np.ndarray, columns: np.ndarray) -> Rows:
-        """diag(r) A diag(c)."""
+    def scaled(self, rows: np.ndarray | None, columns: np.ndarray) -> Rows:
+        """diag(r) A diag(c), or A diag(c)."""
         matrix = self.matrix
+        rows = np.ones(matrix.shape[0]) if rows is None else rows
         if self._is_sparse:
             data = matrix.data * np.repeat(rows, np.diff(matrix.indptr)) * columns[matrix.indices]
             cells = data, matrix.indices, matrix.indptr
             return Rows(sp.csr_array(cells, shape=matrix.shape))
         return Rows(matrix * rows[:, None] * columns)
+
+    def weighed(self, y: np.ndarray) -> np.ndarray:
+        """The sums of each column's squares, weighed by y."""
+        return y @ self.squares
 
     @cached_property
     def squares(self) -> Any:
@@ -171,14 +175,66 @@ class Rows:
         return self.matrix.T
 
 
+Part = tuple[Any, np.ndarray]
+"""A matrix (h, k) and what its columns stand for, (k,), or matrices (n, h, k) and these, (n, k)."""
+
+
 def stacked(parts: Sequence[tuple[Any, np.ndarray]]) -> tuple[np.ndarray, np.ndarray] | None:
-    """Dense blocks of one shape as one array, (n, h, k), and their columns; None of others."""
+    """Matrices of one shape as one array, (n, h, k), and their columns; None of others."""
     if len(parts) < MANY:
         return None
     shapes = {one.shape if type(one) is np.ndarray else None for one, _ in parts}
     if len(shapes) != 1 or None in shapes:
         return None
     return np.array([one for one, _ in parts]), np.array([columns for _, columns in parts])
+
+
+def singles(parts: Sequence[Part]) -> list[tuple[Any, np.ndarray]]:
+    """Each matrix by itself."""
+    found = []
+    for matrix, columns in parts:
+        found += zip(matrix, columns, strict=True) if matrix.ndim == 3 else [(matrix, columns)]
+    return found
+
+
+def batched(parts: Sequence[Part]) -> tuple[list[Part], list[Part]]:
+    """Those of many at once, and those of one each."""
+    batches = [part for part in parts if part[0].ndim == 3]
+    rest = [part for part in parts if part[0].ndim != 3]
+    alike = stacked(rest)
+    return (batches, rest) if alike is None else ([*batches, alike], [])
+
+
+def summed(size: int, quadratics: Sequence[Part], *, is_dense: bool) -> Any:
+    """The sum of matrices over variables of some numbers, (size, size)."""
+    batches, rest = batched(quadratics)
+    whole: Any = np.zeros((size, size)) if is_dense else sp.csc_array((size, size))
+    for matrices, columns in batches:
+        whole = whole + _summed(size, matrices, columns, is_dense=is_dense)
+    if is_dense:
+        for matrix, columns in rest:
+            dense = matrix.toarray() if sp.issparse(matrix) else matrix
+            whole[columns[:, None], columns] += dense
+        return whole
+    if not rest:
+        return whole
+    cells = [(sp.coo_array(matrix), columns) for matrix, columns in rest]
+    data = np.concatenate([one.data for one, _ in cells])
+    row = np.concatenate([columns[one.row] for one, columns in cells])
+    column = np.concatenate([columns[one.col] for one, columns in cells])
+    return whole + sp.csc_array((data, (row, column)), shape=(size, size))
+
+
+def _summed(size: int, matrices: np.ndarray, columns: np.ndarray, *, is_dense: bool) -> Any:
+    """The same of dense ones of one shape."""
+    if (columns == columns[:1]).all():
+        matrices, columns = matrices.sum(axis=0)[None], columns[:1]
+    cells = (columns[:, :, None] * size + columns[:, None]).ravel()
+    if is_dense:
+        return np.bincount(cells, matrices.ravel(), size * size).reshape(size, size)
+    kept = np.flatnonzero(matrices)
+    places = np.divmod(cells[kept], size)
+    return sp.csc_array((matrices.ravel()[kept], places), shape=(size, size))
 
 
 def _count(matrix: Any) -> int:

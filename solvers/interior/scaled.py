@@ -116,7 +116,7 @@ class Scaled:
         for key, rows in self._rows():
             found = found + self._unit(key, rows) ** 2 @ rows.squares
         for term in program.smooth:
-            found = found + np.maximum(term.bends(), 0.0) @ term.rows.squares
+            found = found + term.rows.weighed(np.maximum(term.bends(), 0.0))
         return found * scales
 
     def _unit(self, key: Any, rows: Rows) -> np.ndarray:
@@ -175,7 +175,7 @@ class Scaled:
             term._replace(
                 rows=self._once(
                     ("smooth", at),
-                    partial(term.rows.scaled, np.ones(term.offset.size), columns),
+                    partial(term.rows.scaled, None, columns),
                     term.rows,
                     columns,
                 ),

@@ -1,0 +1,75 @@
+"""Numbers of the forms of clients alike, of all at once: an axis for the clients comes first."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dald_model.compile.form import Form, Quadratic, Rows, Term
+
+Parts = tuple[Quadratic, Rows, Rows, tuple[Term, ...]]
+"""What a form is made of."""
+
+
+class StackedForms(NamedTuple):
+    """Forms of n clients that are like one; an array of length one is the same of all.
+
+    Attributes
+    ----------
+    like : Form
+        Of the client that the others are like.
+    matrix, root : ndarray or None, shapes (n, m, m) and (n, k, m)
+        One of the two, see :class:`dald_model.compile.form.Quadratic`.
+    linear, constant : ndarray, shapes (n, m) and (n,)
+    rows : tuple of two pairs
+        Of equalities and inequalities, matrices and right sides; None where they are those of
+        ``like``.
+    terms : tuple of pairs
+        Of each term, matrices, or None of those of ``like``, and offsets, (n, T * width).
+    """
+
+    like: Form
+    matrix: np.ndarray | None
+    root: np.ndarray | None
+    linear: np.ndarray
+    constant: np.ndarray
+    rows: tuple[tuple[np.ndarray | None, np.ndarray | None], ...]
+    terms: tuple[tuple[np.ndarray | None, np.ndarray], ...]
+
+    def parts(self, at: int) -> Parts:
+        """The numbers of one client's form."""
+        matrix, root = (None if one is None else _at(one, at) for one in (self.matrix, self.root))
+        quadratic = Quadratic(matrix, self.linear[at], float(self.constant[at]), root)
+        equalities, inequalities = (
+            own
+            if matrices is None and sides is None
+            else Rows(
+                own.matrix if matrices is None else _at(matrices, at),
+                own.rhs if sides is None else _at(sides, at),
+            )
+            for own, (matrices, sides) in zip(
+                (self.like.equalities, self.like.inequalities), self.rows, strict=True
+            )
+        )
+        terms = tuple(
+            own._replace(
+                matrix=own.matrix if matrices is None else _at(matrices, at),
+                offset=_at(offsets, at),
+            )
+            for own, (matrices, offsets) in zip(self.like.terms, self.terms, strict=True)
+        )
+        return quadratic, equalities, inequalities, terms
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether they are quadratics and smooth terms of the clients' variables, and no more."""
+        form = self.like
+        is_free = not (form.equalities.rhs.size or form.inequalities.rhs.size or form.extra)
+        is_own = all(t.is_smooth and t.matrix.shape[1] == form.size for t in form.terms)
+        return form.complete and form.valued and is_free and is_own
+
+
+def _at(stack: np.ndarray, at: int) -> np.ndarray:
+    """What is of one client, or of all."""
+    return stack[at if len(stack) > 1 else 0]

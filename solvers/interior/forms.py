@@ -1,0 +1,75 @@
+"""The numbers of clients by name, made when asked for; those of many alike also at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from dald_model.compile.form import Form
+from dald_model.compile.stacked_forms import StackedForms
+
+Found = TypeVar("Found")
+
+
+class Batch(NamedTuple):
+    """Clients whose forms are among stacked ones: their names, and which of them they are."""
+
+    forms: StackedForms
+    names: list[Hashable]
+    at: np.ndarray
+
+    def own(self, stack: np.ndarray) -> np.ndarray:
+        """Of an array of the stacked forms what these clients have, (n, ...)."""
+        if len(stack) == 1:
+            return np.broadcast_to(stack, (self.at.size, *stack.shape[1:]))
+        return stack if self.at.size == len(stack) else stack[self.at]
+
+
+class Forms(Mapping[Hashable, Form]):
+    """Client -> its form.
+
+    Parameters
+    ----------
+    lowered : dict
+        Client -> :class:`dald_model.compile.lowered.Lowered`.
+    """
+
+    def __init__(self, lowered: Mapping[Hashable, Any]) -> None:
+        self._lowered = lowered
+
+    def __getitem__(self, name: Hashable) -> Form:
+        return self._lowered[name].form
+
+    def __iter__(self) -> Iterator[Hashable]:
+        return iter(self._lowered)
+
+    def __len__(self) -> int:
+        return len(self._lowered)
+
+    @cached_property
+    def batches(self) -> list[Batch]:
+        """Those of quadratics and smooth terms alone that were lowered at once."""
+        found: dict[int, tuple[StackedForms, list[Hashable], list[int]]] = {}
+        for name, one in self._lowered.items():
+            if one.together is not None:
+                forms, at = one.together
+                _, names, places = found.setdefault(id(forms), (forms, [], []))
+                names.append(name)
+                places.append(at)
+        return [Batch(f, n, np.array(p)) for f, n, p in found.values() if f.is_plain]
+
+
+def batches_of(forms: Mapping[Hashable, Form]) -> list[Batch]:
+    """Those of :class:`Forms`; of other clients by name none is known."""
+    return forms.batches if isinstance(forms, Forms) else []
+
+
+def of_each(forms: Mapping[Hashable, Form], of: Callable[[Form], Found]) -> list[Found]:
+    """What is the same of clients that differ in numbers alone, of each client."""
+    found: dict[Hashable, Any] = {}
+    for batch in batches_of(forms):
+        found |= dict.fromkeys(batch.names, of(batch.forms.like))
+    return [found[name] if name in found else of(forms[name]) for name in forms]
