@@ -107,11 +107,11 @@ class InteriorPoint:
 def _refused(sub: Subproblem) -> str:
     if sub.client.is_remote:
         return ""  # a federation asks before, and the site itself refuses
-    form = sub.form
-    if form is None:
+    lowered = sub.lowered
+    if lowered is None:
         return "it could not be written as a cone program"
-    if not form.complete:
-        for kind, _ in form.cone.cones:
+    if not lowered.alike.complete:
+        for kind, _ in lowered.form.cone.cones:
             if kind not in HEIGHTS:
                 return f"there is no interior point for its cone {kind}"
     return ""

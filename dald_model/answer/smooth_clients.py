@@ -8,20 +8,21 @@ The difference is computed as it stands on the right: constants cancel before th
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator
 from functools import cached_property
-from operator import is_
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.compile.alike_lowered import AlikeLowered
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import Form
+from dald_model.compile.lowered import Lowered
+from dald_model.compile.stacked_forms import StackedForms
 from dald_model.compile.subproblem import Subproblem
 from dald_model.eigen import eigh
 from dald_model.solvers.arrays.matrices import together
+from dald_model.solvers.arrays.stack import Stack
 from dald_model.solvers.arrays.terms import Terms
 
 ROOM = 2**22
@@ -63,13 +64,13 @@ class SmoothClients:
     """
 
     def __init__(self, compiled: Decomposition, names: list[Hashable], forms: list[Form]) -> None:
-        self.names, self._forms = names, forms
+        self.names = names
         starts = np.array([compiled.columns[name].start for name in names])
         self.columns = starts[:, None] + np.arange(forms[0].size)
         self._quadratics = [form.quadratic for form in forms]
         self._linear = np.array([one.linear for one in self._quadratics])
-        self._is_dense = all(one.matrix is not None for one in self._quadratics)
-        self._matrix = np.stack([one.full for one in self._quadratics]) if self._is_dense else None
+        is_dense = all(one.matrix is not None for one in self._quadratics)
+        self._matrix = np.stack([one.full for one in self._quadratics]) if is_dense else None
         self._roots = None
         if all(one.root is not None for one in self._quadratics):
             roots = [one.root for one in self._quadratics]
@@ -77,10 +78,20 @@ class SmoothClients:
             self._roots = together(roots, shape), together([abs(root) for root in roots], shape)
         self._terms = Terms([f.terms for f in forms], forms[0].size) if forms[0].terms else None
 
-    def is_of(self, subs: Sequence[Subproblem]) -> bool:
-        """Whether these clients, with the numbers that they have, are those."""
-        is_same = self.names == [sub.name for sub in subs]
-        return is_same and all(map(is_, self._forms, (sub.form for sub in subs)))
+    @classmethod
+    def of_stacked(
+        cls, compiled: Decomposition, names: list[Hashable], forms: StackedForms, at: np.ndarray
+    ) -> SmoothClients:
+        """Those whose forms are some of stacked ones, with matrices."""
+        found = object.__new__(cls)
+        found.names, found._quadratics, found._roots = names, [], None
+        starts = np.array([compiled.columns[name].start for name in names])
+        found.columns = starts[:, None] + np.arange(forms.like.size)
+        assert forms.matrix is not None
+        found._linear, found._matrix = forms.of(forms.linear, at), forms.of(forms.matrix, at)
+        stacks = [Stack.of_stacked(*one, at.size) for one in forms.terms_of(at)]
+        found._terms = Terms.of_stacks(stacks, at.size, forms.like.size) if stacks else None
+        return found
 
     @property
     def is_quadratic(self) -> bool:
@@ -177,7 +188,9 @@ class SmoothClients:
     def _own_bends(self) -> list[tuple[slice, Bends]]:
         """Those of the quadratics; of a root with few rows by it alone."""
         roots = [one.root for one in self._quadratics]
-        if all(root is not None and 0 < 2 * root.shape[0] < root.shape[1] for root in roots):
+        if roots and all(
+            root is not None and 0 < 2 * root.shape[0] < root.shape[1] for root in roots
+        ):
             return [(slice(i, i + 1), _bends_of_root(root)) for i, root in enumerate(roots)]
         return [(part, _bends_of(matrices)) for part, matrices in self._parts()]
 
@@ -277,31 +290,41 @@ def smooth_groups(
     compiled: Decomposition, names: Iterable[Hashable]
 ) -> tuple[list[SmoothClients], list[Hashable]]:
     """The smooth ones among clients by shape, and the others but free servers."""
-    groups: dict[object, list[Subproblem]] = {}
+    groups: dict[object, list[tuple[Hashable, Lowered]]] = {}
     others: list[Hashable] = []
     told: dict[int, object] = {}  # shapes of those alike, None of those that are not smooth
     for name in names:
         sub = compiled[name]
         lowered = sub.lowered
-        like = lowered.representative if isinstance(lowered, AlikeLowered) else sub
-        if id(like) not in told:
-            form = sub.form
+        like = None if lowered is None else lowered.alike
+        if id(like) not in told or like is None:
             if is_free_server(sub):
                 continue
-            told[id(like)] = form.shape if form is not None and is_smooth_alone(form) else None
+            told[id(like)] = like.shape if like is not None and is_smooth_alone(like) else None
         shape = told[id(like)]
-        if shape is None:
+        if shape is None or lowered is None:
             others.append(name)
         else:
-            groups.setdefault(shape, []).append(sub)
-    kept: dict[object, SmoothClients] = compiled.stacked.known("smooth clients", dict)
+            within = lowered.together and id(lowered.together[0])
+            groups.setdefault((shape, within), []).append((name, lowered))
+    kept: dict[object, tuple[Any, SmoothClients]] = compiled.stacked.known("smooth clients", dict)
     found = []
-    for shape, subs in groups.items():
-        group = kept.get(shape)
-        if group is None or not group.is_of(subs):
-            forms = [sub.form for sub in subs if sub.form is not None]
-            group = SmoothClients(compiled, [sub.name for sub in subs], forms)
-            if group.columns.shape[1] * group.columns.size <= ROOM:
-                kept[shape] = group
-        found.append(group)
+    for shape, those in groups.items():
+        known = kept.get(shape)
+        if known is None or known[0] != those:
+            known = those, _group(compiled, those)
+            if known[1].columns.shape[1] * known[1].columns.size <= ROOM:
+                kept[shape] = known
+        found.append(known[1])
     return found, others
+
+
+def _group(compiled: Decomposition, those: list[tuple[Hashable, Lowered]]) -> SmoothClients:
+    """Clients of one shape, all or none of which are among the same stacked forms."""
+    names, lowered = map(list, zip(*those, strict=True))
+    forms = those[0][1].together and those[0][1].together[0]
+    if forms is None or forms.matrix is None:
+        return SmoothClients(compiled, names, [one.form for one in lowered])
+    return SmoothClients.of_stacked(
+        compiled, names, forms, np.array([o.together[1] for o in lowered])
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -60,6 +61,19 @@ class StackedForms(NamedTuple):
             for own, (matrices, offsets) in zip(self.like.terms, self.terms, strict=True)
         )
         return quadratic, equalities, inequalities, terms
+
+    @staticmethod
+    def of(stack: np.ndarray, at: np.ndarray) -> np.ndarray:
+        """Of an array of the clients what some of them have, (k, ...)."""
+        if len(stack) == 1:
+            return np.broadcast_to(stack, (at.size, *stack.shape[1:]))
+        return stack if at.size == len(stack) else stack[at]
+
+    def terms_of(self, at: np.ndarray) -> Iterator[tuple[Term, np.ndarray, np.ndarray]]:
+        """Each term of some clients: what is the same of all, matrices and offsets."""
+        for own, (matrices, offsets) in zip(self.like.terms, self.terms, strict=True):
+            matrices = own.matrix[None] if matrices is None else matrices
+            yield own, self.of(matrices, at), self.of(offsets, at)
 
     @property
     def is_plain(self) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from dald_model.compile.form import Term
 from dald_model.compile.kinds.kind import Kind
 from dald_model.solvers.arrays.indexing import Index
-from dald_model.solvers.arrays.matrices import Matrices, gram, together
+from dald_model.solvers.arrays.matrices import Dense, Matrices, gram, together
 
 ROUNDED = 1e-13
 """An argument below this share of its offset has no digits that a step from there would have."""
@@ -55,6 +55,15 @@ class Stack(NamedTuple):
         matrix = together(matrices, (count * width, size))
         weight, offset, parameter = _numbers(terms, count, width)
         return cls(kind, weight, matrix, offset, parameter, width)
+
+    @classmethod
+    def of_stacked(cls, own: Term, matrices: np.ndarray, offsets: np.ndarray, count: int) -> Stack:
+        """Those of clients that have the functions of one term, of their own arguments."""
+        weight, parameter = (
+            np.broadcast_to(n, (count, n.size)) for n in (own.weight, own.parameter)
+        )
+        offset = offsets if offsets.any() else None
+        return cls(own.kind, weight, Dense(matrices), offset, parameter, own.width)
 
     def again(self, terms: Sequence[Term]) -> Stack:
         """The same functions with the weights, offsets and parameters of these."""

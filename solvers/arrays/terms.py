@@ -42,6 +42,14 @@ class Terms:
         self._smooth = [stack for stack in stacks if stack.kind.is_smooth]
         self._kinked = [stack for stack in stacks if not stack.kind.is_smooth]
 
+    @classmethod
+    def of_stacks(cls, stacks: list[Stack], count: int, size: int) -> Terms:
+        """Those of so many clients, from arrays of each of their terms."""
+        found = object.__new__(cls)
+        found._given = []
+        found._set(count, size, stacks)
+        return found
+
     def again(self, clients: Sequence[Sequence[Term]]) -> Terms:
         """Those of as many other clients; where matrices are the same ones, they are not copied."""
         pairs = zip(chain(*clients), chain(*self._given), strict=True)

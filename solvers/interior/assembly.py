@@ -138,13 +138,12 @@ class Assembly:
             self._roots.append((batch.own(forms.root), columns))
         self._linear.append((batch.own(forms.linear).ravel(), columns.ravel()))
         self._constant += float(batch.own(forms.constant).sum())
-        for term, (matrices, offsets) in zip(forms.like.terms, forms.terms, strict=True):
+        for term, matrices, offsets in forms.terms_of(batch.at):
             if not term.weight.size:
                 continue
-            matrices = term.matrix[None] if matrices is None else matrices
             whole = term._replace(
-                matrix=batch.own(matrices),
-                offset=batch.own(offsets).ravel(),
+                matrix=matrices,
+                offset=offsets.ravel(),
                 weight=np.tile(term.weight, count),
                 parameter=np.tile(term.parameter, count),
             )

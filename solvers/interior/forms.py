@@ -23,9 +23,7 @@ class Batch(NamedTuple):
 
     def own(self, stack: np.ndarray) -> np.ndarray:
         """Of an array of the stacked forms what these clients have, (n, ...)."""
-        if len(stack) == 1:
-            return np.broadcast_to(stack, (self.at.size, *stack.shape[1:]))
-        return stack if self.at.size == len(stack) else stack[self.at]
+        return self.forms.of(stack, self.at)
 
 
 class Forms(Mapping[Hashable, Form]):
