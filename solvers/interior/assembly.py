@@ -30,6 +30,7 @@ from dald_model.solvers.interior.numbers import (
     of_ball,
     of_cone,
     of_term,
+    whole_term,
 )
 from dald_model.solvers.interior.programme import (
     EQUAL,
@@ -70,13 +71,10 @@ class Assembly:
         Variables that are numbered already; those that clients have besides follow.
     takes_jumps : bool
         Whether kinds of :data:`JUMPS` are taken as they are, as where an active set is held.
-    is_read_anew : bool
-        Whether other numbers of these clients are to be read: then each is entered by itself.
     """
 
     size: int
     takes_jumps: bool = False
-    is_read_anew: bool = False
     _blocks: dict[Any, list[Block]] = field(default_factory=dict)
     _rights: dict[Any, list[np.ndarray]] = field(default_factory=dict)
     _heights: dict[Any, int] = field(default_factory=dict)
@@ -86,7 +84,7 @@ class Assembly:
     _quadratics: list[tuple[Any, np.ndarray]] = field(default_factory=list)
     _roots: list[tuple[Any, np.ndarray]] = field(default_factory=list)
     _linear: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
-    _numbers: Numbers = field(default_factory=lambda: Numbers(np.zeros(0, dtype=bool)))
+    _numbers: Numbers = field(default_factory=Numbers)
     _constant: float = 0.0
     _at: int = 0
     _places: dict[Any, tuple[Encoding, list[Place]]] = field(default_factory=dict)
@@ -103,18 +101,17 @@ class Assembly:
         NotImplementedError
             Naming a cone that there is no interior point for.
         """
-        known = () if self.is_read_anew else batches_of(forms)
-        batches = {one.names[0]: one for one in known if self._takes(one.forms)}
+        batches = {one.names[0]: one for one in batches_of(forms) if self._takes(one.forms)}
         within = {name for one in batches.values() for name in one.names}
         alone = {name: forms[name] for name in forms if name not in within}
-        each = are_read([*alone.values()], takes_jumps=self.takes_jumps)
-        self._numbers = Numbers(each, is_whole=not batches)
-        read = dict(zip(alone, each.tolist(), strict=True))
+        is_read = are_read([*alone.values()], takes_jumps=self.takes_jumps)
+        self._numbers = Numbers([*alone], is_read, [*batches.values()])
         self._places = dict.fromkeys(forms, (Encoding.ROWS, NOWHERE))
-        for at, name in enumerate(forms):
+        read = iter(is_read.tolist())
+        for name in forms:
             if name in alone:
-                self._at = at
-                self._enter(name, alone[name], columns[name], is_read=read[name])
+                self._enter(name, alone[name], columns[name], is_read=next(read))
+                self._at += 1
             elif name in batches:
                 own = np.array([columns[one] for one in batches[name].names])
                 self._enter_batch(batches[name], own)
@@ -131,13 +128,18 @@ class Assembly:
 
     def _enter_batch(self, batch: Batch, columns: np.ndarray) -> None:
         """Add clients alike whose variables have these numbers, (n, m)."""
-        forms, count = batch.forms, len(columns)
+        forms, count, numbers = batch.forms, len(columns), self._numbers
         if forms.matrix is not None:
             self._quadratics.append((batch.own(forms.matrix), columns))
+            numbers.quadratics.append((None, self._quadratics[-1][0]))
         elif forms.root is not None and forms.root.shape[1]:
             self._roots.append((batch.own(forms.root), columns))
+            numbers.roots.append((None, self._roots[-1][0]))
         self._linear.append((batch.own(forms.linear).ravel(), columns.ravel()))
-        self._constant += float(batch.own(forms.constant).sum())
+        numbers.linear.append((None, self._linear[-1][0]))
+        constant = float(batch.own(forms.constant).sum())
+        numbers.constants.append((None, constant))
+        self._constant += constant
         for term, matrices, offsets in forms.terms_of(batch.at):
             if not term.weight.size:
                 continue
@@ -147,7 +149,9 @@ class Assembly:
                 weight=np.tile(term.weight, count),
                 parameter=np.tile(term.parameter, count),
             )
-            self._smooth.setdefault((term.kind.name, term.width), []).append((whole, columns))
+            key = term.kind.name, term.width
+            self._smooth.setdefault(key, []).append((whole, columns))
+            numbers.smooth.setdefault(key, []).append((None, whole))
 
     def _enter(self, name: Any, form: Form, columns: np.ndarray, *, is_read: bool) -> None:
         """Add one of them, by its own terms or by its cone program."""
@@ -182,7 +186,7 @@ class Assembly:
             if term.is_smooth:
                 key = term.kind.name, term.width
                 self._smooth.setdefault(key, []).append((term, own))
-                numbers.smooth.setdefault(key, []).append((at, nth))
+                numbers.smooth.setdefault(key, []).append((at, whole_term(nth)))
                 continue
             columns = own[: term.matrix.shape[1]]
             if term.is_set:
@@ -296,7 +300,7 @@ class Assembly:
             self._places,
             split,
             is_dense,
-            self._numbers if is_apart and self._numbers.is_whole else None,
+            self._numbers if is_apart else None,
         )
 
     def _rows(self, key: Any, is_dense: bool) -> Rows:

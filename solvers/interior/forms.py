@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,12 +14,18 @@ from dald_model.compile.stacked_forms import StackedForms
 Found = TypeVar("Found")
 
 
-class Batch(NamedTuple):
+class Batch:
     """Clients whose forms are among stacked ones: their names, and which of them they are."""
 
-    forms: StackedForms
-    names: list[Hashable]
-    at: np.ndarray
+    def __init__(self, forms: StackedForms, names: list[Hashable], at: Sequence[int]) -> None:
+        self.forms, self.names, self.at = forms, names, np.array(at)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Batch):
+            return NotImplemented
+        return self.forms is other.forms and self.names == other.names
+
+    __hash__ = object.__hash__
 
     def own(self, stack: np.ndarray) -> np.ndarray:
         """Of an array of the stacked forms what these clients have, (n, ...)."""
@@ -57,7 +63,7 @@ class Forms(Mapping[Hashable, Form]):
                 _, names, places = found.setdefault(id(forms), (forms, [], []))
                 names.append(name)
                 places.append(at)
-        return [Batch(f, n, np.array(p)) for f, n, p in found.values() if f.is_plain]
+        return [Batch(f, n, p) for f, n, p in found.values() if f.is_plain]
 
 
 def batches_of(forms: Mapping[Hashable, Form]) -> list[Batch]:

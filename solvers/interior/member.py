@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from dald_model.compile.form import Form
 from dald_model.solvers.base import NOTHING, Encoding
 from dald_model.solvers.interior.assembly import Assembly, are_read
-from dald_model.solvers.interior.forms import of_each
+from dald_model.solvers.interior.forms import batches_of, of_each
 from dald_model.solvers.interior.participant import Participant
 from dald_model.solvers.interior.programme import EQUAL, Programme
 
@@ -107,7 +107,6 @@ class Member(Participant):
         self._forms, self._of, self._size = forms, columns, seen.size
         self._agreement, self._agreed = agreed, 0 if agreed is None else agreed[1].size
         self._tells_kinks, self._takes_jumps = tells_kinks, takes_jumps
-        self._is_read_anew = False
         programme = self._assembled(forms)
         # All is shared in one process, where one participant has the rows of all
         beyond = np.full(programme.size - seen.size, bool(seen.all()) and len(forms) > 1)
@@ -130,7 +129,7 @@ class Member(Participant):
 
     def _assembled(self, forms: Mapping[Hashable, Form]) -> Programme:
         """The program of all clients."""
-        assembly = Assembly(self._size, self._takes_jumps, self._is_read_anew)
+        assembly = Assembly(self._size, self._takes_jumps)
         assembly.enter(forms, self._of)
         if self._agreement is not None:
             assembly.equate(*self._agreement, np.arange(self._size))
@@ -138,20 +137,20 @@ class Member(Participant):
 
     def take(self, forms: Mapping[Hashable, Form]) -> bool:
         """Take other numbers of the same clients; whether nothing else is other."""
-        before, now, alone = self._alone, list[Form](), None
-        if before.numbers is not None:
-            now = [*forms.values()]
-            alone = before.again(now, [*self._forms.values()])
-        if alone is not None and before.smooth:
-            is_read = are_read(now, takes_jumps=self._takes_jumps)
-            own = [encoding == Encoding.ROWS for encoding, _ in before.places.values()]
-            alone = alone if own == is_read.tolist() else None  # defined at zero as before
+        before, alone = self._alone, None
+        numbers = before.numbers
+        if numbers is not None and numbers.batches == batches_of(forms):
+            now, then = ([one[name] for name in numbers.names] for one in (forms, self._forms))
+            alone = before.again(now, then)
+            if alone is not None and before.smooth:
+                is_read = are_read(now, takes_jumps=self._takes_jumps)
+                # Defined at zero as before
+                alone = alone if np.array_equal(numbers.is_read, is_read) else None
         if alone is not None:
             beyond = np.arange(alone.size - self._numbered.size)
             of = np.concatenate([self._numbered, self._size + beyond])
             self.programme = self.programme.with_numbers(alone, before, of)
         else:
-            self._is_read_anew = True
             alone = self._by_itself(forms)
             if not (alone.is_like(before) and self.renew(self._assembled(forms))):
                 return False
@@ -229,7 +228,7 @@ class Member(Participant):
 
     def _by_itself(self, forms: Mapping[Hashable, Form]) -> Programme:
         stops = np.cumsum([0, *(own.size for own in self._of.values())])
-        assembly = Assembly(int(stops[-1]), self._takes_jumps, self._is_read_anew)
+        assembly = Assembly(int(stops[-1]), self._takes_jumps)
         each, ends = np.arange(stops[-1]), stops.tolist()
         apart = [each[at:to] for at, to in pairwise(ends)]
         assembly.enter(forms, dict(zip(self._of, apart, strict=True)))

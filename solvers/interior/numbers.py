@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from dald_model.compile.form import Form, Term
+from dald_model.solvers.interior.forms import Batch
 
 Read = Callable[[Form], Any]
 """What is taken of a form."""
-Source = tuple[int, Read]
-"""Of which of the forms, and what is taken of it."""
+Source = tuple[int, Read] | tuple[None, Any]
+"""Of which of the forms, and what is taken of it; or what is of many that stay as they are."""
 MATRIX, ROOT = attrgetter("quadratic.matrix"), attrgetter("quadratic.root")
 LINEAR, CONSTANT = attrgetter("quadratic.linear"), attrgetter("quadratic.constant")
 EQUALITIES, INEQUALITIES = attrgetter("equalities.rhs"), attrgetter("inequalities.rhs")
@@ -28,28 +29,34 @@ class Numbers:
 
     Attributes
     ----------
+    names : list
+        Whose forms are read one by one.
     is_read : ndarray of bool
-        Of which forms their own terms are taken, else their cone programs.
+        Of which of these their own terms are taken, else their cone programs.
+    batches : list
+        The others, which have no Parameter of the user's.
     linear, constants, quadratics, roots : list
         Of the objective.
     rights, weights : dict
         Right sides by the key of their rows, and weights of the heads there.
     smooth : dict
-        Kind and width -> which of the forms, and which of its terms.
+        Terms by kind and width.
     is_whole : bool
         Whether nothing of them was replaced by other numbers.
     columns : ndarray
         Of which variables ``linear`` is.
     """
 
-    is_read: np.ndarray
+    names: list[Any] = field(default_factory=list)
+    is_read: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    batches: list[Batch] = field(default_factory=list)
     linear: list[Source] = field(default_factory=list)
     constants: list[Source] = field(default_factory=list)
     quadratics: list[Source] = field(default_factory=list)
     roots: list[Source] = field(default_factory=list)
     rights: dict[Any, list[Source]] = field(default_factory=dict)
     weights: dict[Any, list[Source]] = field(default_factory=dict)
-    smooth: dict[Any, list[tuple[int, int]]] = field(default_factory=dict)
+    smooth: dict[Any, list[Source]] = field(default_factory=dict)
     is_whole: bool = True
     columns: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
 
@@ -60,7 +67,12 @@ class Numbers:
 
 def taken(forms: Sequence[Form], sources: Sequence[Source]) -> list[Any]:
     """What is taken of these forms."""
-    return [read(forms[at]) for at, read in sources]
+    return [read if at is None else read(forms[at]) for at, read in sources]
+
+
+def whole_term(at: int) -> Read:
+    """A term itself."""
+    return partial(_whole_term, at)
 
 
 def of_term(at: int, name: str) -> Read:
@@ -76,6 +88,10 @@ def of_ball(at: int) -> Read:
 def of_cone(part: slice) -> Read:
     """Right sides of a cone program."""
     return partial(_of_cone, part)
+
+
+def _whole_term(at: int, form: Form) -> Term:
+    return form.terms[at]
 
 
 def _of_term(at: int, name: str, form: Form) -> np.ndarray:

@@ -171,8 +171,7 @@ class Programme:
         )
         found.smooth = []
         for one, places in zip(self.smooth, numbers.smooth.values(), strict=True):
-            terms = [forms[at].terms[nth] for at, nth in places]
-            offset, weight, parameter = joined(terms)
+            offset, weight, parameter = joined(taken(forms, places))
             found.smooth.append(one._replace(offset=offset, weight=weight, parameter=parameter))
         for name in ("quadratics", "roots"):
             known, matrices = getattr(self, name), taken(forms, getattr(numbers, name))
