@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dald_model.compile.affine_maps import AffineMaps, transposed
+from dald_model.compile.affine_maps import AffineMaps
 from dald_model.compile.form import Form
 from dald_model.compile.instantiation import Instantiator
 from dald_model.compile.recognition import Canonical, Structure
@@ -117,8 +117,8 @@ class Lowered:
             gains = [b.kind.gains(b.found, r) for b, r in zip(sets, radii, strict=True)]
             rows = [one.row for block in sets for one in block.found]
             found[rows] = np.concatenate(gains) * balls
-        return self.template.way_back.duals(transposed(self.problem.rows, found))
+        return self.template.way_back.duals(self.problem.rows, found)
 
     def cone_duals(self, multipliers: np.ndarray) -> tuple[Any, ...]:
         """The same from the dual vector of the form's cone program."""
-        return self.template.way_back.duals(transposed(self.instantiator.program.rows, multipliers))
+        return self.template.way_back.duals(self.instantiator.program.rows, multipliers)

@@ -11,6 +11,8 @@ import cvxpy as cp
 import numpy as np
 
 from dald_model._cvxpy import CanonicalProblem
+from dald_model.compile.affine_maps import transposed
+from dald_model.declare.affine import MadeOnce
 from dald_model.values import flat
 
 TWICE = 2
@@ -31,16 +33,25 @@ class WayBack:
 
     def __init__(self, canonical: CanonicalProblem, stated: Sequence[cp.Constraint]) -> None:
         self._canonical, self._stated, self.height = canonical, stated, canonical.height
-        self._inverted = 0
+        self._inverted, self._straight = 0, MadeOnce()
 
-    def duals(self, full: np.ndarray) -> tuple[tuple[Any, ...], ...]:
-        """For each constraint the values of its cvxpy ``dual_variables``, from all rows'."""
+    def duals(self, rows: Any, multipliers: np.ndarray) -> tuple[tuple[Any, ...], ...]:
+        """For each constraint the values of its cvxpy ``dual_variables``.
+
+        From multipliers of rows that are sums of cvxpy's, (rows, cvxpy's).
+        """
         self._inverted += 1
         picks = self._picks if self._inverted > TWICE and self.height else None
         if picks is None:
-            return self.by_cvxpy(full)
+            return self.by_cvxpy(transposed(rows, multipliers))
         at, divisors = picks
-        found = full[at] / divisors  # as cvxpy does, to the last bit
+        straight = self._straight.of(id(rows), [rows], lambda: _single(rows, at))
+        if straight is None:
+            found = transposed(rows, multipliers)[at]
+        else:
+            row, factors = straight
+            found = multipliers[row] * factors
+        found = found / divisors  # as cvxpy does, to the last bit
         return tuple(
             [
                 tuple([found[part].reshape(shape, order="F") for part, shape in rule])
@@ -84,3 +95,16 @@ class WayBack:
         for rule in self._stated:
             rule.save_dual_value(found[rule.id])
         return tuple(tuple(d.value for d in rule.dual_variables) for rule in self._stated)
+
+
+def _single(rows: Any, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Row and value of the one entry that each of these columns has; None if one has others."""
+    if (
+        not rows.shape[0]
+        or (np.bincount(rows.indices, minlength=rows.shape[1]) != 1)[columns].any()
+    ):
+        return None
+    row, value = np.zeros(rows.shape[1], dtype=int), np.zeros(rows.shape[1])
+    row[rows.indices] = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+    value[rows.indices] = rows.data
+    return row[columns], value[columns]

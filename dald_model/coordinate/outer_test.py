@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -80,8 +81,12 @@ class OuterTest:
         self._membership, self._method = membership, method
         self._settings, self._layer = settings, layer
         self._is_tested = settings.tests(method)
-        self._nearness = Nearness(membership.compiled)
         self.retried, self.waited, self.certifies_from, self.refused = 0, 0, 1, 0
+
+    @cached_property
+    def _nearness(self) -> Nearness:
+        """Which runs that are accelerated alone ask for."""
+        return Nearness(self._membership.compiled)
 
     def kept(self) -> dict[str, Any]:
         """Its data for a checkpoint file."""
