@@ -103,7 +103,9 @@ def begin(compiled: Decomposition, rho: Any, start: Any, units: Units) -> tuple[
     return state, rule
 
 
-def _grown(now: np.ndarray, before: np.ndarray) -> np.ndarray:
+def _grown(now: np.ndarray, before: np.ndarray) -> np.ndarray | float:
     """By what natural units have changed; one where they are much the same."""
+    if now is before:
+        return 1.0
     ratio = now / before
     return np.where((ratio > OTHER) | (ratio < 1 / OTHER), ratio, 1.0)

@@ -31,23 +31,40 @@ class AffineMaps:
         variables: Sequence[cp.Variable],
         before: AffineMaps | None = None,
     ) -> None:
-        self.offsets = [offset for _, offset in parts]
-        if before is not None and all(
-            part[0] is then[0] for part, then in zip(parts, before._made[0], strict=True)
-        ):
-            self.size, self.matrices = before.size, before.matrices
-            self.sizes, self.stops = before.sizes, before.stops
-            self._squares, self._arrays = before._squares, before._arrays
-        else:
-            self.size = sum(v.size for v in variables)
-            self.matrices = self._multiplied(parts, variables, before)
-            self.sizes = tuple(offset.size for offset in self.offsets)
-            self.stops = _stops(self.sizes)
-            self._squares: dict[int, np.ndarray | None] = {}  # from the second time on
-            self._arrays: dict[int, Any] = {}
+        self.size = sum(v.size for v in variables)
+        self.matrices = self._multiplied(parts, variables, before)
+        self.sizes = tuple([offset.size for _, offset in parts])
+        self.stops = _stops(self.sizes)
+        # From the second time on
+        self._squares: dict[int, np.ndarray | None] = {}
+        self._arrays: dict[int, Any] = {}
+        self._turned: list[np.ndarray] = []
+        self._take(parts)
+
+    @classmethod
+    def after(
+        cls,
+        before: AffineMaps | None,
+        parts: Sequence[tuple[Coefficients, np.ndarray]],
+        variables: Sequence[cp.Variable],
+    ) -> AffineMaps:
+        """Those of pieces; what others before have as well is taken from there."""
+        return (before and before.moved(parts)) or cls(parts, variables, before)
+
+    def _take(self, parts: Sequence[tuple[Coefficients, np.ndarray]]) -> None:
         self._made = parts, self.matrices
+        self.offsets = [offset for _, offset in parts]
         one = len(self.offsets) == 1
         self.offset = self.offsets[0] if one else np.concatenate([*self.offsets, NOTHING])
+
+    def moved(self, parts: Sequence[tuple[Coefficients, np.ndarray]]) -> AffineMaps | None:
+        """Those of pieces that differ in their offsets alone; None if more is other."""
+        if not all(one[0] is two[0] for one, two in zip(parts, self._made[0], strict=True)):
+            return None
+        found = object.__new__(type(self))  # a copy, as it is made of each client for each value
+        found.__dict__.update(self.__dict__)
+        found._take(parts)
+        return found
 
     @staticmethod
     def _multiplied(
@@ -116,13 +133,14 @@ class AffineMaps:
         :math:`F^\top W F`, symmetric, to a matrix, (m, m), :math:`F^\top W f` to a vector, (m,).
         """
         own, offset = self.matrices[at], self.offsets[at]
-        bent = weights * offset
         if own is None:
             total.flat[:: self.size + 1] += weights
-            linear += bent
         else:
             total += self._weighed_square(at, weights)
-            linear += transposed(own, bent)
+        if not offset.any():
+            return 0.0
+        bent = weights * offset
+        linear += bent if own is None else transposed(own, bent)
         return float(offset @ bent) / 2
 
     def _weighed_square(self, at: int, weights: np.ndarray) -> np.ndarray:
@@ -137,6 +155,12 @@ class AffineMaps:
         self._squares.setdefault(at)
         square = dense(own.T @ scaled(weights, own))
         return (square + square.T) / 2
+
+    def turned(self, vector: np.ndarray, pieces: Iterable[int]) -> np.ndarray:
+        """:meth:`transposed_times` of a vector that is often the one before."""
+        if not self._turned or self._turned[0] is not vector:
+            self._turned[:] = vector, self.transposed_times(vector, pieces)
+        return self._turned[1]
 
     def transposed_times(self, vector: np.ndarray, pieces: Iterable[int]) -> np.ndarray:
         """F.T @ vector for all pieces together, shape (m,), which has entries in some pieces."""

@@ -51,4 +51,4 @@ class AlikeLowered(Lowered):
     def maps(self) -> AffineMaps:  # pyright: ignore[reportIncompatibleVariableOverride] - made when read
         """The affine expressions of its own data, one by one."""
         variables = self.representative.variables
-        return AffineMaps(self.read.parts, variables, self.representative.lowered.maps)
+        return AffineMaps.after(self.representative.lowered.maps, self.read.parts, variables)

@@ -344,9 +344,10 @@ class Form:
     def with_others(self, **numbers: Any) -> Form:
         """The same with other numbers in some of its parts, of the same shape."""
         found = object.__new__(type(self))
-        made = {"cone", "smooth", "kinked", "single_rows"}
-        kept = {name: value for name, value in self.__dict__.items() if name not in made}
-        found.__dict__.update(kept, **numbers)
+        found.__dict__.update(self.__dict__)
+        for made in ("cone", "smooth", "kinked", "single_rows"):
+            found.__dict__.pop(made, None)
+        found.__dict__.update(numbers)
         return found
 
     @property

@@ -40,7 +40,7 @@ class Instantiator(Pieces):
             matrix, constant = np.zeros((maps.size, maps.size)), self._constant
             linear = np.zeros(maps.size)
             if self._is_tilted:
-                linear = maps.transposed_times(self._linear, self._sloping)
+                linear += maps.turned(self._linear, self._sloping)
                 constant += float(self._linear @ maps.offset)
             for at, weights in self._weights:
                 constant += maps.add_weighed(matrix, linear, at, weights)
@@ -147,18 +147,21 @@ class Instantiator(Pieces):
         for which, stated in enumerate(self._stating):
             if moved & stated:
                 rows[which] = Rows(rows[which].matrix, self._right_side(which, maps))
-        pairs = zip(form.terms, self._terms, self.offsets(maps), strict=True)
-        return form.with_others(
-            quadratic=quadratic,
-            equalities=rows[0],
-            inequalities=rows[1],
-            terms=tuple(
+        terms = form.terms
+        if terms:
+            pairs = zip(terms, self._terms, self.offsets(maps), strict=True)
+            terms = tuple(
                 term._replace(
                     offset=offset,
                     parameter=term.parameter if levels is None else levels.radii(maps),
                 )
                 for term, (*_, levels), offset in pairs
-            ),
+            )
+        return form.with_others(
+            quadratic=quadratic,
+            equalities=rows[0],
+            inequalities=rows[1],
+            terms=terms,
             program=program,
         )
 

@@ -178,7 +178,7 @@ class Lowering:
             for at in {*like.instantiator.pieces_of_rows, *read.given.offsets}:
                 parts[at] = _known_where_same(parts[at], like.read.parts[at])
             read = read._replace(parts=parts)
-            maps = AffineMaps(parts, representative.variables, like.maps)
+            maps = AffineMaps.after(like.maps, parts, representative.variables)
             try:
                 found = self._lowered(read, maps, None, like)
             except NotRowByRowError:
@@ -219,8 +219,8 @@ class Lowering:
         read = Read(given, before.read.template, parts, False)
         try:
             if given is before.read.given and before.moved > SPOTS and before.varying:
-                maps = AffineMaps(parts, client.variables, before.maps)
-                if maps.moves(before.maps):
+                maps = before.maps.moved(parts)
+                if maps is not None:
                     return before.with_offsets(read, maps)
             found = self._checked(client, read, before)
         except NotRowByRowError:
@@ -279,7 +279,7 @@ class Lowering:
             maps = before.maps
         else:
             known = before.maps if before is not None else None
-            maps = AffineMaps(read.parts, client.variables, known)
+            maps = AffineMaps.after(known, read.parts, client.variables)
         found = self._lowered(read, maps, before)
         is_sound = self._sound.get(id(found.problem)) is found.problem
         near = self._near.get(id(read.template), (None, 0))[1]

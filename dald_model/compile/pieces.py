@@ -193,6 +193,8 @@ class Pieces:
             found._bend()
         found._take_costs(problem)
         found._cost()
+        if np.array_equal(found._linear, self._linear):
+            found._linear = self._linear  # of which maps know what it makes
         return found
 
     @cached_property

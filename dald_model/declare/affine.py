@@ -186,11 +186,11 @@ class Moving:
 
 def _moving(expression: Any) -> list[tuple[float, Any]] | None:
     """Constants with Parameters that are added, with signs; None where one is not added."""
+    kind, args = type(expression), expression.args
     if not expression.parameters():
         return []
-    if expression.is_constant():
+    if expression.is_constant() and kind is not NegExpression:
         return [(1.0, expression)]
-    kind, args = type(expression), expression.args
     is_sum = kind is cp.AddExpression and all(arg.shape == expression.shape for arg in args)
     if not is_sum and kind is not NegExpression:
         return None

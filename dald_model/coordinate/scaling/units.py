@@ -41,9 +41,13 @@ class Units:
     @classmethod
     def plain(cls, compiled: Decomposition) -> Units:
         """Ones: the user's own units, and a start at zero."""
-        size = sum(sub.size for sub in compiled.values())
-        edges, points = np.ones(compiled.size), np.ones(size)
-        return cls(edges, edges, points, points, edges, np.zeros(size))
+
+        def made() -> Units:
+            size = sum(sub.size for sub in compiled.values())
+            edges, points = np.ones(compiled.size), np.ones(size)
+            return cls(edges, edges, points, points, edges, np.zeros(size))
+
+        return compiled.stacked.known("plain units", made)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All of them by name."""
