@@ -30,6 +30,8 @@ def objectives(subs: Sequence[Subproblem], points: Sequence[np.ndarray]) -> np.n
     with np.errstate(all="ignore"):
         found[here] = _by_pieces([subs[at].lowered for at in here], [points[at] for at in here])
     is_known = np.isfinite(found)
+    if is_known.all():
+        return found
     left = sorted({*here} & {*np.flatnonzero(~is_known.all(axis=1)).tolist()})
     if left:
         with undisturbed([v for at in left for v in clients[at].given.variables]):

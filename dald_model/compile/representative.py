@@ -25,7 +25,7 @@ from dald_model.compile.stacked_maps import (
     only,
     stacked_parts,
 )
-from dald_model.declare.affine import NO_OTHERS, affine_parts
+from dald_model.declare.affine import NO_OTHERS, MadeOnce, affine_parts
 from dald_model.declare.client import Client
 from dald_model.declare.structure_key import Leaves
 
@@ -51,6 +51,7 @@ class Representative:
 
     def __init__(self, client: Client, known: Leaves, lowered: Lowered) -> None:
         self.lowered, self.variables = lowered, client.variables
+        self._stacks = MadeOnce()
         self._counts = [0, 0]  # of those with other shapes, and with its own
         self._constants, self.shapes = known.constants, known.shapes
         self._places = {id(constant): at for at, constant in enumerate(known.constants)}
@@ -139,6 +140,10 @@ class Representative:
 
         Raises :class:`NotStackedError` where they differ in more than :func:`stacked_parts` reads.
         """
+        every = [constant.value for own in constants for constant in own]
+        return self._stacks.of(tuple(map(id, every)), every, lambda: self._stacked(constants))
+
+    def _stacked(self, constants: Sequence[Sequence[Any]]) -> StackedMaps:
         columns = zip(*constants, strict=True)
         given = [_stack(*pair) for pair in zip(columns, self._constants, strict=True)]
         stacks, stays = zip(*given, strict=True) if given else ((), ())

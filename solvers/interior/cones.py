@@ -128,6 +128,13 @@ class Kinks(Orthant):
         super().__init__(2 * count)
         self.count = count
 
+    def scale(self, s: np.ndarray, z: np.ndarray) -> None:
+        """See :class:`Cone`."""
+        super().scale(s, z)
+        inverse = 1 / self.ratio
+        one, two = inverse[: self.count], inverse[self.count :]
+        self._tops = one + two, two - one
+
     def joined(self, heads: np.ndarray, tails: np.ndarray) -> np.ndarray:
         """See :meth:`SecondOrder.joined`."""
         return np.concatenate([heads - tails, heads + tails])
@@ -155,8 +162,15 @@ class Kinks(Orthant):
 
     def tops(self) -> tuple[np.ndarray, np.ndarray]:
         """See :meth:`SecondOrder.tops`."""
-        one, two = 1 / self.ratio[: self.count], 1 / self.ratio[self.count :]
-        return one + two, two - one
+        return self._tops
+
+    def along(self, tails: np.ndarray) -> np.ndarray:
+        """See :meth:`SecondOrder.along`."""
+        return tails
+
+    def beside(self, heads: np.ndarray) -> np.ndarray:
+        """See :meth:`SecondOrder.beside`."""
+        return heads
 
     def sided(
         self, s: np.ndarray, z: np.ndarray, weights: np.ndarray
@@ -260,6 +274,14 @@ class SecondOrder:
         corner = (2 * self._w[:, 0] ** 2 - 1) / self._eta**2
         beside = -2 * (self._w[:, 0] / self._eta**2)[:, None] * self._w[:, 1:]
         return corner, beside.ravel()
+
+    def along(self, tails: np.ndarray) -> np.ndarray:
+        """What tails, (k (d - 1),), come to in each cone, (k,)."""
+        return tails.reshape(self.count, -1).sum(axis=1)
+
+    def beside(self, heads: np.ndarray) -> np.ndarray:
+        """Each head, (k,), once for each tail, (k (d - 1),)."""
+        return np.repeat(heads, self.width - 1)
 
     def own(self, s: np.ndarray, z: np.ndarray) -> np.ndarray:
         """See :class:`Cone`."""

@@ -13,6 +13,7 @@ so one that has the rows of all clients shows their sum, which is how one proces
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,6 +78,7 @@ class Participant(Scaled):
         program = self.programme
         self._sides: dict[str, Any] = {}
         self._found: dict[str, Direction] = {}
+        self._holds = False
         self.x = np.zeros(program.size)
         self.equal = np.zeros(program.equal_right.size)
         self.s = {key: group.cone.start() for key, group in self._groups.items()}
@@ -99,17 +101,17 @@ class Participant(Scaled):
 
     # A warm start
 
-    @property
+    @cached_property
     def has_sets(self) -> bool:
         """Whether an active set says all of where the cones are met."""
         return all(
             isinstance(group.cone, Orthant) or group.tops is not None
-            for group in self._groups.values()
+            for group in self.programme.groups.values()
         )
 
-    @property
+    @cached_property
     def _is_polyhedral(self) -> bool:
-        return all(isinstance(group.cone, Orthant) for group in self._groups.values())
+        return all(isinstance(group.cone, Orthant) for group in self.programme.groups.values())
 
     def point(self, tau: float) -> np.ndarray:
         """Variables, multipliers and slacks in the user's units, one after the other."""
@@ -178,6 +180,7 @@ class Participant(Scaled):
 
     def settle(self) -> None:
         """Take each row as active or not, whichever it is nearer to."""
+        self._holds = True
         for key, group in self._groups.items():
             s, z = self.s[key], self.z[key]
             if group.tops is None:
@@ -228,11 +231,11 @@ class Participant(Scaled):
         size = float(np.abs(self.x).max(initial=0.0))
         steepness = tau * float(np.abs(gradient).max(initial=0.0))
         degree = float(self.degree)
-        own, tops = self._hidden(residual), list(self._of_tops.values())
-        private = max([np.abs(one).max(initial=0.0) for one in (own, *tops)])
-        square = float(sum(one @ one for one in (own, *tops)))
+        hidden = [one for one in (self._hidden(residual), *self._of_tops.values()) if one.size]
+        private = max([float(np.abs(one).max()) for one in hidden], default=0.0)
+        square = float(sum([one @ one for one in hidden]))
         sums = slope, right, product, value, degree, steepness, square
-        return Sums(known, *sums, infeasible, size, tau * self._largest, float(private))
+        return Sums(known, *sums, infeasible, size, tau * self._largest, private)
 
     def falls(self) -> float:
         """The slope of the objective along x, as far out as its quadratic shows by then."""
@@ -261,7 +264,7 @@ class Participant(Scaled):
         self._bent, self._curved = bent, bent @ self._at
         for key, group in self._groups.items():
             group.cone.scale(self.s[key], self.z[key])
-        if not (self.is_linear and self._is_polyhedral):
+        if not (self._holds and self.is_linear and self._is_polyhedral):
             return self._summed(bent)
         # An active set that stays, of a program whose matrices do, has the same curvature
         ratios = np.concatenate([np.zeros(0), *(g.cone.ratio for g in self._groups.values())])
@@ -360,36 +363,41 @@ class Participant(Scaled):
         count = self.x.size
         x, equal = full[:count], full[count:]
         moved_tops, z, s = {}, {}, {}
-        is_constant = name == "constant"
-        slope = float((self._gradient + self._curved) @ x)
-        right = float(self._equal_right @ equal)
-        square = 0.0
         for key, group in self._groups.items():
             moved = group.rows.times(x)
             if group.tops is not None:
                 cone = group.cone
                 corner, beside = cone.tops()
-                along = (beside * moved).reshape(corner.size, -1).sum(axis=1)
+                along = cone.along(beside * moved)
                 moved_tops[key] = (tops[key] + along) / corner
                 moved = cone.joined(-moved_tops[key], moved)
-                slope += float(group.tops @ moved_tops[key])
             target, apart = rows[key]
-            z[key] = group.cone.inverse(moved + apart) - target
             # By the rows, not by the multipliers, so that rounding breaks no constraint
-            left = (self.s[key] - self._apart[key]) / self._tau
-            s[key] = (left if is_constant else -self._taken * self._apart[key]) - moved
-            if is_constant:
-                z[key] = z[key] + self.z[key] / self._tau
-                if group.tops is not None:
-                    moved_tops[key] = moved_tops[key] + self.tops[key] / self._tau
+            z[key], s[key] = group.cone.inverse(moved + apart) - target, -moved
+        if name == "constant":
+            return self._hear_constant(Direction(x, equal, moved_tops, s, z))
+        slope = float((self._gradient + self._curved) @ x)
+        right = float(self._equal_right @ equal)
+        for key, group in self._groups.items():
+            s[key] = -self._taken * self._apart[key] + s[key]
+            if group.tops is not None:
+                slope += float(group.tops @ moved_tops[key])
             right += float(group.right @ self._tail(group, z[key]))
-            square += float(z[key] @ group.cone.squared(z[key]))
-        if is_constant:
-            found = x + self._at, equal + self.equal / self._tau
-            self._found[name] = Direction(*found, moved_tops, s, z)
-            return float(x @ (self._bent @ x)), square
         self._found[name] = Direction(x, equal, moved_tops, s, z)
         return slope, right
+
+    def _hear_constant(self, way: Direction) -> tuple[float, float]:
+        tau, square = self._tau, 0.0
+        for key, group in self._groups.items():
+            way.s[key] = (self.s[key] - self._apart[key]) / tau + way.s[key]
+            way.z[key] = way.z[key] + self.z[key] / tau
+            if group.tops is not None:
+                way.tops[key] = way.tops[key] + self.tops[key] / tau
+            square += float(way.z[key] @ group.cone.squared(way.z[key]))
+        x = way.x
+        found = way._replace(x=x + self._at, equal=way.equal + self.equal / tau)
+        self._found["constant"] = found
+        return float(x @ (self._bent @ x)), square
 
     def combine(self, dtau: float) -> None:
         """Add both directions, with this step of tau."""
@@ -453,8 +461,7 @@ class Participant(Scaled):
                 cone = group.cone
                 corner, beside = cone.tops()
                 heads[key] = tops[key] - cone.heads(bent)
-                width = beside.size // corner.size
-                bent = cone.tails(bent) + beside * np.repeat(heads[key] / corner, width)
+                bent = cone.tails(bent) + beside * cone.beside(heads[key] / corner)
             side = side + group.rows.back(bent)
         full = np.concatenate([side, equal])
         self._sides[name] = full, heads, rows
