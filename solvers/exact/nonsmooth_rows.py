@@ -204,7 +204,7 @@ def _single(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         rows = np.flatnonzero(np.count_nonzero(matrix, axis=1) == 1)
         columns = (matrix[rows] != 0).argmax(axis=1)
         return rows, columns, matrix[rows, columns]
-    own = sp.csr_array(matrix)
+    own = sp.csr_array(matrix, copy=True)  # the form's own matrix keeps its zeros
     own.eliminate_zeros()
     rows = np.flatnonzero(np.diff(own.indptr) == 1)
     at = own.indptr[rows]
