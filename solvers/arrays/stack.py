@@ -2,7 +2,7 @@ r"""The terms of one kind of many clients, with their matrices and functions in 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -116,8 +116,19 @@ class Stack(NamedTuple):
         grouped = rows.reshape(*u.shape, rows.shape[-1])
         return gram(self.kind.root(grouped, u, self.weight, self.parameter).reshape(rows.shape))
 
-    def rises(self, u: np.ndarray, change: np.ndarray) -> np.ndarray:
-        r""":math:`\sum_t w_t \varphi'(u_t) \dot u_t`, shape (k,); infinite off the domain."""
+    def along(self, x: np.ndarray, direction: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        r""":math:`\sum_t w_t \varphi'(u_t) \dot u_t` at x + t d, (k,), as a function of t, (k,).
+
+        Infinite off the domain.
+        """
+        u, change = self.arguments(x), self.kind.grouped(self.matrix.times(direction), self.width)
+        known, axes = self.kind.line(u, change), (-1, *[1] * (u.ndim - 1))
+        if known is None:
+            return lambda t: self._rises(u + t.reshape(axes) * change, change)
+        return lambda t: np.vecdot(self.weight, known(t.reshape(axes)))
+
+    def _rises(self, u: np.ndarray, change: np.ndarray) -> np.ndarray:
+        """The same at arguments u."""
         if not self.kind.is_smooth:
             return self._rise(self.kind.gradient(u, self.parameter), change)
         values, slopes, _ = self._evaluated(u)

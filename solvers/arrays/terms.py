@@ -136,17 +136,11 @@ class Terms:
 
         Infinite outside of the domain. It costs no products with matrices any more.
         """
-        chosen = [stack.take(selection(which)) for stack in self._stacks]
-        lines = [
-            (s, s.arguments(x), s.kind.grouped(s.matrix.times(direction), s.width)) for s in chosen
-        ]
+        lines = [stack.along(x, direction) for stack in self._taken(self._stacks, which)]
 
         def rise(t: np.ndarray) -> np.ndarray:
-            total = np.zeros(t.size)
             with np.errstate(all="ignore"):
-                for stack, u, change in lines:
-                    at = u + t.reshape(-1, *[1] * (u.ndim - 1)) * change
-                    total += stack.rises(at, change)
+                total = sum((line(t) for line in lines), np.zeros(t.size))
             return np.where(np.isnan(total), np.inf, total)
 
         return rise

@@ -19,7 +19,10 @@ SEARCHES = 40
 
 
 def flattened(
-    slope: Callable[[np.ndarray], np.ndarray], first: np.ndarray, last: np.ndarray
+    slope: Callable[[np.ndarray], np.ndarray],
+    first: np.ndarray,
+    last: np.ndarray,
+    zero: Callable[..., np.ndarray] | None = None,
 ) -> np.ndarray:
     """Lengths in (0, 1] at which the slopes are at most ``FLATTER`` of those at 0, (k,).
 
@@ -33,6 +36,9 @@ def flattened(
         The slopes at lengths of shape (k,), not decreasing.
     first, last : ndarray, shape (k,)
         Those at 0, which are negative, and at 1.
+    zero : callable
+        From two lengths and the slopes there, four arrays (k,), to where it is about zero between
+        them, if more is known of the slopes than these two: as where their kinks are.
     """
     allowed = FLATTER * np.abs(first)
     low, high, below, above = np.zeros(first.size), np.ones(first.size), first, last
@@ -41,14 +47,16 @@ def flattened(
     for turn in range(SEARCHES):
         if not is_open.any():
             break
-        width = high - low
         halves = ~np.isfinite(above) | (turn % 3 == 2)
-        line = np.where(halves, 0.5, -below / (above - below))
-        found = np.where(is_open, low + line * width, found)
+        top = np.where(halves, 0.0, above)
+        line = zero(low, high, below, top) if zero else low - below / (top - below) * (high - low)
+        found = np.where(is_open, np.where(halves, (low + high) / 2, line), found)
         here = slope(found)
         is_low, stays = here < 0, (here < 0) == was_low
         low, high = np.where(is_low, found, low), np.where(is_low, high, found)
-        kept = np.where(is_low, above, below) * np.where(stays & (turn > 0), 0.5, 1.0)
+        kept = np.where(is_low, above, below)
+        if zero is None:
+            kept *= np.where(stays & (turn > 0), 0.5, 1.0)
         below, above = np.where(is_low, here, kept), np.where(is_low, kept, here)
         is_open, was_low = is_open & (np.abs(here) > allowed), is_low
         is_edge = is_open & np.isinf(above) & (high <= (1 + EDGE) * low)

@@ -345,16 +345,30 @@ class SemismoothTurn:
             start, bent = base[long], rise[long]
             smooth = self._smooth and self._smooth.along(long, self.x[long], step[long])
 
-            def slope(at: np.ndarray) -> np.ndarray:
+            def plain(at: np.ndarray) -> np.ndarray:
                 now = functions.forces(begin + at[:, None] * force, stiffness)[0]
-                found = start + at * bent + np.vecdot(now, changed)
-                return found + smooth(at) if smooth else found
+                return start + at * bent + np.vecdot(now, changed)
 
-            if smooth or functions.blocks:
+            def slope(at: np.ndarray) -> np.ndarray:
+                return plain(at) + smooth(at) if smooth else plain(at)
+
+            def zero(
+                low: np.ndarray, high: np.ndarray, below: np.ndarray, above: np.ndarray
+            ) -> np.ndarray:
+                """Where slopes are zero if those of smooth terms are linear between two lengths."""
+                curved = below - plain(low)
+                rise = (above - plain(high) - curved) / (high - low)
+                begins = plain(np.zeros(low.size)) + curved - low * rise
+                return turned(begins, bent + rise, force * changed, spans)
+
+            if functions.blocks or not self._values.size:
                 lengths[long, 0] = flattened(slope, first[long], last[long])
             else:
                 spans = functions.spans(begin, force)
-                lengths[long, 0] = turned(first[long], bent, force * changed, spans)
+                if smooth:
+                    lengths[long, 0] = flattened(slope, first[long], last[long], zero)
+                else:
+                    lengths[long, 0] = turned(first[long], bent, force * changed, spans)
             if self._smooth and known:
                 there = self._smooth.evaluate(long, self.x[long] + lengths[long] * step[long])
                 for whole, part in zip(known, there, strict=True):

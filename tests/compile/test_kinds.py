@@ -100,6 +100,11 @@ def test_derivatives_of_a_log_det_are_its_differences(rng: np.random.Generator):
     np.testing.assert_allclose(root.T @ root, hessian, atol=1e-8)
     for outside in (u - 30 * np.eye(u.size)[0], np.zeros(u.size), np.full(u.size, np.nan)):
         assert np.isinf(kind.evaluate(outside, nothing)[0])
+    way = rng.normal(size=u.size)
+    line: Any = kind.line(u, way)
+    for t in (0.0, 0.1, 0.3):
+        assert line(t) == pytest.approx(kind.evaluate(u + t * way, nothing)[1] @ way, rel=1e-9)
+    assert line(100.0) == np.inf
 
 
 def likelihood(rows: np.ndarray, precision: Any) -> Any:

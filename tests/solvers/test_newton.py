@@ -23,6 +23,7 @@ from scipy.special import lambertw
 import dald_model as dm
 from dald_model.solvers import Newton, Turn
 from dald_model.solvers.exact import semismooth_turn
+from dald_model.solvers.exact.line_search import flattened, turned
 from tests.solvers.quadratics import BOUND, make_form, make_term
 
 
@@ -199,3 +200,30 @@ def test_rows_beyond_a_domain_are_refused_where_no_step_is_left(monkeypatch: pyt
     )
     assert model.solve().status == "infeasible"
     assert len(searches) < 100
+
+
+def test_stiff_kinks_on_the_way_are_not_looked_for_by_halves():
+    """Of t^3 / 3 - t / 4 and kinks of 1 / 40 between slopes -1 and 1 only the cube is not known."""
+    places, asked = np.linspace(0.05, 0.95, 40), list[float]()
+    stiff = 1e6
+
+    def plain(t: np.ndarray) -> np.ndarray:
+        return np.clip(stiff * (t[:, None] - places), -1, 1).sum(axis=1) / 40 - 0.25
+
+    def slope(t: np.ndarray) -> np.ndarray:
+        asked.append(float(t[0]))
+        return plain(t) + t**2
+
+    def zero(low: np.ndarray, high: np.ndarray, below: np.ndarray, above: np.ndarray) -> np.ndarray:
+        curved = below - plain(low)
+        rise = (above - plain(high) - curved) / (high - low)
+        spans = np.stack([places - 1 / stiff, places + 1 / stiff])[:, None]
+        start = plain(np.zeros(1)) + curved - low * rise
+        return turned(start, rise, np.full((1, 40), stiff / 40), spans)
+
+    first, last = slope(np.zeros(1)), slope(np.ones(1))
+    asked.clear()
+    found = flattened(slope, first, last, zero)
+    # Between two kinks k of 40 are behind: (2 k - 40) / 40 - 1 / 4 + t^2 changes sign at one
+    assert abs(slope(found)[0]) <= 0.1 * abs(first[0])
+    assert len(asked) <= 5

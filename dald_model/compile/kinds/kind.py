@@ -3,7 +3,7 @@ r"""Kind: all that is particular to one kind of terms :math:`\sum_t w_t\, \varph
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,10 @@ from dald_model.compile.components import Component, Recognised
 
 Evaluated = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Values, gradients and second derivatives."""
+
+Line = Callable[[np.ndarray], np.ndarray]
+"""A derivative along a line at some lengths t: t with axes of size 1 for those of u but the first,
+to the same shape as the values."""
 
 
 class Epigraph(NamedTuple):
@@ -102,6 +106,13 @@ class Kind:
         The ``rows`` of A have one axis more than u.
         """
         raise NotImplementedError(f"{self.name} has no second derivative")
+
+    def line(self, u: np.ndarray, change: np.ndarray) -> Line | None:
+        r""":math:`t \mapsto \frac{d}{dt} \varphi(u + t \dot u)`, infinite outside of the domain.
+
+        None if it costs no less than :meth:`evaluate` at each t.
+        """
+        return None
 
     def excess(self, u: np.ndarray, parameter: np.ndarray) -> np.ndarray:
         """How far a constraint is broken, in the user's units but for the weight."""

@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 
 from dald_model.compile.components import Component, Recognised
-from dald_model.compile.kinds.kind import Evaluated, Kind
+from dald_model.compile.kinds.kind import Evaluated, Kind, Line
 from dald_model.eigen import eigh
 
 ROOT = float(np.sqrt(2.0))
@@ -90,12 +90,22 @@ class LogDet(Kind):
         self, rows: np.ndarray, u: np.ndarray, weight: np.ndarray, parameter: np.ndarray
     ) -> np.ndarray:
         r""":math:`\sqrt w\, \Lambda^{-1/2} V^\top A_t V \Lambda^{-1/2}`; V are U's eigenvectors."""
-        values, vectors = _spectrum(u)
-        halves = vectors / np.sqrt(values)[..., None, :]
         matrices = _matrices(np.swapaxes(rows, -1, -2))
-        turned = np.swapaxes(halves, -1, -2)[..., None, :, :] @ matrices @ halves[..., None, :, :]
-        found = _arguments(turned) * np.sqrt(weight)[..., None, None]
-        return np.swapaxes(found, -1, -2)
+        found = _arguments(_seen_from(_halves(u)[..., None, :, :], matrices))
+        return np.swapaxes(found * np.sqrt(weight)[..., None, None], -1, -2)
+
+    def line(self, u: np.ndarray, change: np.ndarray) -> Line:
+        r""":math:`-\sum_i g_i / (1 + t g_i)`.
+
+        g are the eigenvalues of :math:`\Lambda^{-1/2} V^\top \dot U V \Lambda^{-1/2}`.
+        """
+        gains = np.linalg.eigvalsh(_seen_from(_halves(u), _matrices(change)))
+
+        def rise(t: np.ndarray) -> np.ndarray:
+            left = 1.0 + t * gains
+            return np.where((left > 0).all(axis=-1), -(gains / left).sum(axis=-1), np.inf)
+
+        return rise
 
     def idle(self, width: int) -> np.ndarray:
         return _arguments(np.eye(_order(width)))
@@ -147,6 +157,17 @@ def _arguments(matrices: np.ndarray) -> np.ndarray:
     """The arguments of symmetric matrices, (..., width)."""
     row, column, weight = _places(matrices.shape[-1])
     return matrices[..., row, column] * weight
+
+
+def _halves(u: np.ndarray) -> np.ndarray:
+    r""":math:`V \Lambda^{-1/2}` of definite matrices :math:`U = V \Lambda V^\top`."""
+    values, vectors = _spectrum(u)
+    return vectors / np.sqrt(values)[..., None, :]
+
+
+def _seen_from(halves: np.ndarray, matrices: np.ndarray) -> np.ndarray:
+    r""":math:`H^\top A H`."""
+    return np.swapaxes(halves, -1, -2) @ matrices @ halves
 
 
 def _spectrum(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
