@@ -1,7 +1,9 @@
 """Ownership by entry: array variables in pieces, each of the entries that the same clients use.
 
 Of ``Y = cp.Variable((40, 5))`` whose row i client i uses, 40 pieces are made of one owner each, and
-the model is the one of 40 vectors. Users see the array alone: values, names and prices go by it.
+the model is the one of 40 vectors. Of a symmetric matrix the entries below the diagonal are those
+above it, so clients share one triangle. Users see the array alone: values, names and prices go by
+it.
 """
 
 from __future__ import annotations
@@ -23,13 +25,16 @@ from dald_model.declare.places import selected
 from dald_model.values import flat
 
 ENTRYWISE = frozenset({"nonneg", "nonpos", "pos", "neg", "bounds"})
-"""Attributes that hold for each entry by itself; of others, such as PSD, the whole is one piece."""
+"""Attributes that hold for each entry by itself; of others but symmetry the whole is one piece."""
 SHOWN = 4
 """The most entries of a piece that its name lists."""
 
 
 class Piece(NamedTuple):
-    """Some entries of an array variable, column-major, as a variable of their own."""
+    """Some entries of an array variable, column-major, as a variable of their own.
+
+    Of a symmetric one they are of its upper triangle.
+    """
 
     variable: cp.Variable
     entries: np.ndarray
@@ -68,6 +73,7 @@ class ByEntry(NamedTuple):
         for key, pieces in self.pieces.items():
             for at, piece in enumerate(pieces):
                 found[key][piece.entries] = at
+            found[key] = found[key][first_of(self.arrays[key])]
         return found
 
     def with_arrays(
@@ -90,7 +96,7 @@ class ByEntry(NamedTuple):
             )
             for piece in held:
                 whole[piece.entries] = flat(values[piece.variable.id])
-            found[key] = whole.reshape(v.shape, order="F")
+            found[key] = whole[first_of(v)].reshape(v.shape, order="F")
         return found
 
     def with_pieces(self, values: Mapping[int, Any]) -> dict[int, Any]:
@@ -152,6 +158,7 @@ def by_entry(
     touching = [c for c in clients.values() if any(v.id in wanted for v in c.variables)]
     used = _used(touching, wanted)
     selective = {key for found in used for key, entries in found.items() if entries is not None}
+    selective |= {key for key in wanted if variables[key].is_symmetric()}
     held = [_parts(c) for c in couplings.values()]
     held += [[side for a in agreements for side in (a.left, a.right)]]
     others = [used_entries(parts, selective) for parts in held]
@@ -162,7 +169,7 @@ def by_entry(
             [one[key] for one in used if key in one],
             [one[key] for one in others if key in one],
         )
-        if len(found) > 1:
+        if len(found) > 1 or variables[key].is_symmetric():
             pieces[key] = found
     arrays = {key: variables[key] for key in pieces}
     return _rewritten(ByEntry(clients, couplings, agreements, arrays, pieces))
@@ -200,7 +207,15 @@ def _rewritten(given: ByEntry) -> ByEntry:
 
 def _divisible(v: cp.Variable) -> bool:
     given = {k for k, held in v.attributes.items() if held is not None and held is not False}
-    return v.size > 1 and given <= ENTRYWISE
+    return v.size > 1 and given <= ENTRYWISE | {"symmetric"}
+
+
+def first_of(v: cp.Variable) -> np.ndarray:
+    """The entry of an array that each entry is the same as: of a symmetric one the upper one."""
+    places = np.arange(v.size).reshape(v.shape, order="F")
+    if v.is_symmetric() and v.size > 1:
+        places = np.triu(places) + np.triu(places, 1).T
+    return places.reshape(-1, order="F")
 
 
 def _parts(client: Client) -> list[Any]:
@@ -211,18 +226,20 @@ def _pieces(v: cp.Variable, used: Sequence[Entries], others: Sequence[Entries]) 
     """Its entries by who uses them; what no client does by which couplings do."""
     rng = np.random.default_rng(0)  # a number a user, and an entry the sum of its users'
 
+    first = first_of(v)
+
     def signatures(among: Sequence[Entries]) -> np.ndarray:
         found = np.zeros(v.size, dtype=np.uint64)
         for entries in among:
-            found[slice(None) if entries is None else entries] += rng.integers(
+            found[first if entries is None else first[entries]] += rng.integers(
                 1, 2**63, dtype=np.uint64
             )
         return found
 
     signed, further = signatures(used), signatures(others)
     signed = np.where(signed > 0, signed, further)
-    _, first, which = np.unique(signed, return_index=True, return_inverse=True)
-    found = [np.flatnonzero(which == at) for at in np.argsort(first) if signed[first[at]]]
+    _, begin, which = np.unique(signed, return_index=True, return_inverse=True)
+    found = [np.flatnonzero(which == at) for at in np.argsort(begin) if signed[begin[at]]]
     return [Piece(_variable(v, entries), entries) for entries in found]
 
 
@@ -239,7 +256,9 @@ def _variable(v: cp.Variable, entries: np.ndarray) -> cp.Variable:
         listed = [", ".join(map(str, at)) for at in zip(*each, strict=True)]
         said = "; ".join([*listed[:SHOWN], *["..."] * (len(listed) > SHOWN)])
     given: dict[str, Any] = {
-        k: x for k, x in v.attributes.items() if x is not None and x is not False
+        k: x
+        for k, x in v.attributes.items()
+        if x is not None and x is not False and k != "symmetric"
     }
     if "bounds" in given:
         given["bounds"] = [
@@ -264,6 +283,7 @@ class _Writer:
     def __init__(self, given: ByEntry) -> None:
         self._arrays, self._pieces = given.arrays, given.pieces
         self._which = given.which()
+        self._first = {key: first_of(v) for key, v in given.arrays.items()}
 
     def client(self, given: Any) -> Any:
         """A client or coupling over the pieces."""
@@ -300,20 +320,24 @@ class _Writer:
 
     def _spread(self, v: cp.Variable, used: Entries) -> cp.Expression:
         """The whole array from the pieces in use, zero elsewhere, where nobody looks."""
-        which = self._which[v.id] if used is None else self._which[v.id][used]
-        terms = []
-        for at in np.unique(which[which >= 0]):
+        which = self._which[v.id]
+        mine, terms = which if used is None else which[used], []
+        for at in np.unique(mine[mine >= 0]):
             piece, entries = self._pieces[v.id][at]
-            data = (np.ones(entries.size), (entries, np.arange(entries.size)))
-            place = sp.csr_array(data, shape=(v.size, entries.size))
+            rows = np.flatnonzero(which == at)
+            columns = np.searchsorted(entries, self._first[v.id][rows])
+            place = sp.csr_array(
+                (np.ones(rows.size), (rows, columns)), shape=(v.size, entries.size)
+            )
             terms.append(place @ _flat(piece))
         if not terms:
             return cp.Constant(np.zeros(v.shape))
-        return _shaped(sum(terms[1:], terms[0]), v.shape)
+        found = _shaped(sum(terms[1:], terms[0]), v.shape)
+        return cp.symmetric_wrap(found) if v.is_symmetric() else found
 
     def _taken(self, v: cp.Variable, taken: np.ndarray) -> cp.Expression:
         """Some entries of the array, in the shape of ``taken``."""
-        order = taken.reshape(-1, order="F")
+        order = self._first[v.id][taken.reshape(-1, order="F")]
         which = self._which[v.id][order]
         if (which < 0).any():  # what is multiplied by zero
             whole = self._spread(v, np.unique(order[which >= 0]))

@@ -148,3 +148,34 @@ def summed(y: cp.Variable) -> Any:
 def test_entries_are_read_from_selections(select, entries):
     y = cp.Variable((3, 4))
     assert used_entries([cp.exp(select(y))], {y.id})[y.id].tolist() == entries
+
+
+@pytest.mark.parametrize("mask", [np.ones((4, 4)), 1 - np.eye(4)], ids=["plain", "masked"])
+def test_owners_of_a_symmetric_matrix_share_one_triangle(mask):
+    """Of N |X - S|^2 + N w |mask * X|_1 the minimiser is the mean of all S, thresholded."""
+    model, weight, draw = dm.Model("covariances"), 0.3, np.random.default_rng(1)
+    whole, seen = cp.Variable((4, 4), symmetric=True, name="X"), draw.normal(size=(5, 4, 4))
+    for i, matrix in enumerate(seen):
+        kinks = 2 * weight * cp.sum(cp.abs(cp.multiply(mask, whole)))
+        model.client(i, cp.sum_squares(whole - matrix) + kinks)
+    compiled, result = model.compile(), model.solve()
+    assert {edge.size for edge in compiled.edges} == {10}
+    assert not any(sub.is_constrained for sub in compiled.values())
+    mean = seen.mean(axis=0)
+    mean = (mean + mean.T) / 2
+    expected = np.sign(mean) * np.maximum(np.abs(mean) - weight * mask, 0)
+    np.testing.assert_allclose(result[whole], expected, atol=1e-5)
+    np.testing.assert_allclose(result[0]["X"], expected, atol=1e-4)
+    assert result.verify().ok
+
+
+def test_owners_of_columns_of_a_symmetric_matrix_share_what_mirrors_each_other():
+    """Columns i and j have one entry in common, which is an edge of two."""
+    draw = np.random.default_rng(2)
+    whole, seen, model = cp.Variable((3, 3), symmetric=True), draw.normal(size=(3, 3)), dm.Model()
+    for i in range(3):
+        model.client(i, cp.sum_squares(whole[:, i] - seen[i]))
+    assert [edge.size for edge in model.compile().edges] == [1, 1, 1]
+    result = model.solve()
+    np.testing.assert_allclose(result[whole], (seen + seen.T) / 2, atol=1e-5)
+    assert result.verify().ok

@@ -110,6 +110,12 @@ class Shared:
         elif style == "server":
             z = cp.Variable(self.shape, name="z")
             model.consensus(*[z == x for x in variables.values()])
+        maps: dict[tuple[Hashable, Hashable], Array] = {}
+        if self.attributes == {"symmetric": True} and style in ("shared", "topology"):
+            # Of one shared matrix clients agree on the upper triangle
+            whole = np.eye(one.size)
+            is_upper = np.triu(np.ones(self.shape)).ravel(order="F") > 0
+            maps = {(a, b): whole[is_upper] for a in names for b in (*names, "server")}
         distance = {
             name: (lambda s, at=at: self.distance(s, at, len(names)))
             for at, name in enumerate(names)
@@ -120,6 +126,7 @@ class Shared:
             variables,
             dict.fromkeys(names, self.point),
             distance,
+            maps,
             duals={name: self.duals(at, len(names)) for at, name in enumerate(names) if self.duals},
         )
 
