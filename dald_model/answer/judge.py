@@ -409,10 +409,15 @@ class Judge:
 
 def keeps_constraints(compiled: Decomposition, points: Points) -> bool:
     """Whether it is known that points of clients break no constraint of their own."""
-    forms = {name: compiled[name].form for name in points if name not in compiled.averages}
+    # What clients share breaks first where all of a point is scaled
+    names = [*compiled.couplings, *(name for name in points if name not in compiled.couplings)]
     return all(
-        form is not None and form.complete and not form.extra and not form.is_outside(points[name])
-        for name, form in forms.items()
+        (form := compiled[name].form) is not None
+        and form.complete
+        and not form.extra
+        and not form.is_outside(points[name])
+        for name in names
+        if name in points and name not in compiled.averages
     )
 
 

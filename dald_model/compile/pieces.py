@@ -118,9 +118,12 @@ class Pieces:
 
     def _take_curvatures(self, problem: Canonical) -> None:
         """Whether P over a row of each group is more than a diagonal, and what is on that."""
-        known = _DIAGONALS.of(id(problem.P), [problem.P], lambda: _diagonal(problem.P))
-        self._is_narrow_diagonal = known is not None
-        self._narrow_diagonal = NOTHING if known is None else known[: problem.own]
+        P = problem.P
+        places = P.indices, P.indptr  # the same along a path
+        known = _DIAGONALS.of(tuple(map(id, places)), places, lambda: _is_diagonal(P))
+        self._is_narrow_diagonal = known
+        self._narrow_diagonal = np.bincount(P.indices, P.data, problem.own) if known else NOTHING
+        self._narrow_diagonal = self._narrow_diagonal[: problem.own]
 
     def _take_costs(self, problem: Canonical) -> None:
         """Take weights and slopes, over a row of each group."""
@@ -374,12 +377,9 @@ def _enter(
     piece += np.array([own.offsets[at] for own in maps])[:, None]
 
 
-def _diagonal(P: Any) -> np.ndarray | None:
-    """What is on the diagonal; None where there is more than that."""
-    columns = np.repeat(np.arange(P.shape[1]), np.diff(P.indptr))
-    if not np.array_equal(P.indices, columns):
-        return None
-    return np.bincount(columns, P.data, minlength=P.shape[1])
+def _is_diagonal(P: Any) -> bool:
+    """Whether nothing is beside the diagonal."""
+    return np.array_equal(P.indices, np.repeat(np.arange(P.shape[1]), np.diff(P.indptr)))
 
 
 def _levels(block: Block, groups: np.ndarray, replication: RowReplication) -> Levels | None:

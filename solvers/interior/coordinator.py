@@ -92,6 +92,7 @@ class Coordinator:
         self._clients, self._places = clients, places
         self._sum = aggregator or Plain()
         self._size, self._is_multiplier = is_multiplier.size, is_multiplier
+        self._is_variable = ~is_multiplier
         self._is_one = len(places) == 1 and places[0].size == self._size
         self._unit = 0.0
         self._factor: tuple[Any, Any] = None, None
@@ -195,7 +196,7 @@ class Coordinator:
         self._slope, self._right, self._product, self._value, self._degree = numbers[:5]
         self._steepness, self._private_square = numbers[5:]
         self._infeasible, self._length, self._largest, own = most
-        self._steep = max(float(np.abs(self._residual[~self._is_multiplier]).max(initial=0)), own)
+        self._steep = max(float(np.abs(self._residual[self._is_variable]).max(initial=0)), own)
         self._mu = (self._product + self.tau * self.kappa) / (self._degree + 1)
 
     @property
@@ -307,7 +308,7 @@ class Coordinator:
         return float(self._sum.total([np.array(two) for two in pairs]).sum())
 
     def _residual_norm(self) -> float:
-        shared = self._residual[~self._is_multiplier]
+        shared = self._residual[self._is_variable]
         return float(np.sqrt(shared @ shared + self._private_square))
 
     def _falls(self, before: float, mu: float, tau: float, share: float) -> bool:
