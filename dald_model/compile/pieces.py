@@ -327,6 +327,9 @@ def values(
     """
     first, found = each[0], np.empty(points.shape[:2])
     stops, valued = first._stops, sorted({at for one in set(each) for at in one._valued})
+    if not valued:  # as of couplings that are constraints
+        found[:] = np.array([one._constant for one in each])[:, None]
+        return found
     at_once = max(1, ROOM // max(1, points.shape[1] * int(stops[-1])))
     for start in range(0, len(points), at_once):
         part = slice(start, start + at_once)
