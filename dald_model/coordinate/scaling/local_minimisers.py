@@ -279,11 +279,14 @@ class LocalSearch:
         if weights is None and (np.abs(own) > (1 + ROUNDING) * np.abs(own - told)).any():
             self._layer.centre(self._points)
 
-    def _hold_at_points(self) -> None:
-        """Take the minimisers, as far as there are any, for where clients are held."""
+    def _hold_at_points(self, apart: np.ndarray | None = None) -> None:
+        """Take the minimisers, as far as there are any, for where clients are held.
+
+        The ends of edges are that far ``apart`` there, (Q,).
+        """
         self._base = np.where(np.isnan(self._points), self._base, self._points)
         self._noise = NOISE * self._lengths
-        self._regularise_by_rows()
+        self._regularise_by_rows(apart)
 
     def _ask_around(self, centre: np.ndarray, misplaced: set[Hashable]) -> None:
         """Hold everybody at the other ends of their edges, numbers taken around the minimisers."""
@@ -293,8 +296,8 @@ class LocalSearch:
             if there is not None:
                 waiting[name] = client.question("hold", told=there)
         self._take({name: wait()["point"] for name, wait in waiting.items()})
-        self._hold_at_points()
         apart = np.nan_to_num(np.abs(centre[0] - centre[1]))
+        self._hold_at_points(apart)
         for alike in together(self._compiled):
             if alike.subs[0].name in self._curvatures:
                 self._measure(alike, alike.sight.lengths(apart[alike.entries]))
@@ -434,12 +437,18 @@ class LocalSearch:
         self._lengths[mine], self._slopes[mine] = lengths, energy[is_told] / lengths
         return is_told
 
-    def _regularise_by_rows(self) -> None:
-        """The same of clients without any curvature, from where they are held now."""
+    def _regularise_by_rows(self, apart: np.ndarray | None = None) -> None:
+        """The same of clients without any curvature, from where they are held now.
+
+        One that all rows hold there goes as far as others are ``apart``, or as it is not known.
+        """
         for sub in self._by_rows:
             part = self._compiled.columns[sub.name]
-            bends = self._curvatures[sub.name].diagonal
-            energy, lengths = told_by_rows(sub, bends, self._base[part], self._noise[part])
+            bends, noise = self._curvatures[sub.name].diagonal, self._noise[part]
+            reach = 0.0
+            if apart is not None:
+                reach = max(sub.sight.lengths(apart[sub.entries]).max(), noise.max())
+            energy, lengths = told_by_rows(sub, bends, self._base[part], noise, reach)
             weights = WEAK / 2 * sub.sight.curvatures(energy / lengths**2)
             self._penalties[sub.rows, sub.entries] = np.sqrt(weights)
             self._lengths[part], self._slopes[part] = lengths, energy / lengths

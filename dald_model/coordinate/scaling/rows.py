@@ -17,19 +17,24 @@ MET = 1e-7
 
 
 def told_by_rows(
-    sub: Subproblem, bends: np.ndarray, around: np.ndarray, noise: np.ndarray
+    sub: Subproblem,
+    bends: np.ndarray,
+    around: np.ndarray,
+    noise: np.ndarray,
+    reach: float = 0.0,
 ) -> tuple[float, np.ndarray]:
     """Energy and lengths of a client by its costs and rows, seen from a point known up to a noise.
 
     The lengths bring the numbers of its cone program near to one, right-hand sides included, of
-    which nothing is left but rounding where a row holds the point. Ones without a cone program.
+    which nothing is left but rounding where a row holds the point. Where all do, the longest is as
+    long as ``reach``, or as the point is far from zero. Ones without a cone program.
     """
     if sub.form is None:
         return 1.0, np.ones(sub.size)
     rows = SeenRows.around(sub.form, around, noise)
     lengths = rows.lengths(np.full(sub.size, np.nan))
     if not rows.rhs.any():  # rows tell nothing but ratios
-        lengths *= np.abs(np.nan_to_num(around)).max() / lengths[: sub.size].max() or 1.0
+        lengths *= (reach or np.abs(np.nan_to_num(around)).max()) / lengths[: sub.size].max() or 1.0
     own, costs = lengths[: sub.size], np.abs(rows.linear) * lengths
     energy = max(costs.max(initial=0.0), (bends * own**2).max(initial=0.0))
     return float(energy) or 1.0, own
