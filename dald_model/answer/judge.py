@@ -37,15 +37,13 @@ from dald_model.answer.bound import Bound, Bounds, Parts, prices_of
 from dald_model.answer.claim import Claim, Points, client_costs
 from dald_model.answer.cone_clients import ConeClient
 from dald_model.answer.feasibility import Excess, Feasibility, are_together, copies_apart
-from dald_model.answer.lengths import ranges_of
 from dald_model.answer.multipliers import balanced, improved
-from dald_model.answer.scale import NOISE, REACH, SOLVED_REACH, WIDE_REACH, Floor, Scale
+from dald_model.answer.scale import NOISE, REACH, Floor, Scale
 from dald_model.answer.smooth_clients import smooth_groups
 from dald_model.answer.valley import fall_along_valley
 from dald_model.answer.verdict import Row
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
-from dald_model.solvers.exact.smooth_bound import is_split
 from dald_model.values import flat
 
 SHORT, SHORTEST = 1e-2, 1e-6
@@ -136,7 +134,7 @@ class Judge:
         if not (is_exact and self._parts.cones.keys() <= self.claim.own_multipliers.keys()):
             return False
         short = Judge(self.claim, self.tolerance, self.feasible, self.priced, spare=np.inf)
-        scale = Floor(self.compiled, self.claim.live, self._at, lengths)
+        scale = Floor(self.compiled, self.claim.live, self._at, lengths, self._parts)
         known = {"scale": scale, "_costs": scale.costs, "_parts": self._parts, "_own": self._own}
         vars(short).update(known)
         if not scale.is_least and self.falls_beyond:
@@ -227,7 +225,7 @@ class Judge:
     def _by_multipliers(self) -> Bound:
         """The least of some multipliers' bounds, each in both boxes."""
         enough, found = self.spare * self.allowed, []
-        near, far = self._bounds(REACH * self.scale.lengths), self._bounds(self._wide)
+        near, far = self._bounds(REACH * self.scale.lengths), self._bounds(self.scale.reach)
         # Beyond ten lengths it is for what a reader sees, whatever tolerance is asked within
         most = max(self.allowed, SIGHT * self.scale.cost)
         for mu in self._candidates():
@@ -240,16 +238,6 @@ class Judge:
             if bound.size <= enough:
                 break
         return min(found, key=attrgetter("size"))
-
-    @property
-    def _wide(self) -> np.ndarray:
-        """The wide box: as far as bounds of these clients hold and those of entries allow."""
-        if not self._parts.cones:
-            return self.scale.reach
-        forms = [client.form for client in self._parts.cones.values()]
-        is_known = all(form is not None and is_split(form) for form in forms)
-        times = WIDE_REACH if is_known else SOLVED_REACH
-        return np.minimum(times * self.scale.lengths, ranges_of(self.compiled))
 
     def _bounds(self, reach: np.ndarray) -> Bounds:
         return Bounds(self.compiled, self._parts, self._at, self._own, reach, self._costs)

@@ -7,11 +7,12 @@ With S the cost of consensus and y what clients would choose, the length of an e
         \max(|x_e|, m_e(S)) \big), \; m_e(u / 10^{-4}) \Big),
 
 is the longest way that a client would go, or less: the size of the entry, but no more than its two
-bounds are apart, or, where that is longer, the move :math:`m_e(S)` of this entry alone that changes
-a client's objective by S; and no shorter than a move that nobody sees in F. So neither a far origin
-nor a client that hardly knows its own minimiser can make it large. An entry that all want where it
-is has the length of that move, or of one that a row of constraints notices. Lengths bound the box
-of a proof and how far constraints may be violated, never the objective.
+bounds are apart, of which rows imply some, or, where that is longer, the move :math:`m_e(S)` of
+this entry alone that changes a client's objective by S; and no shorter than a move that nobody sees
+in F. So neither a far origin nor a client that hardly knows its own minimiser can make it large. An
+entry that all want where it is has the length of that move, or of one that a row of constraints
+notices. Lengths bound the box of a proof and how far constraints may be violated, never the
+objective.
 """
 
 from __future__ import annotations
@@ -101,12 +102,14 @@ def slopes_at(
     prices: np.ndarray,
     sizes: np.ndarray,
     allowed: np.ndarray,
+    ranges: np.ndarray,
 ) -> Slopes:
     """What is known at a point.
 
-    ``sizes`` are how far entries are from zero, ``allowed`` how far rows allow.
+    ``sizes`` are how far entries are from zero, ``allowed`` how far rows allow, and ``ranges`` how
+    far their bounds are apart.
     """
-    whole, ranges = Alike.by_variable(compiled).most(sizes), ranges_of(compiled)
+    whole = Alike.by_variable(compiled).most(sizes)
     steep, bent = _steepness(compiled, names, at)
     with np.errstate(all="ignore"):
         ways = np.where(bent > 0, np.abs(prices) / bent, 0.0)
@@ -120,6 +123,7 @@ def lengths_of(
     compiled: Decomposition,
     rows: ClientRows,
     at: np.ndarray,
+    ranges: np.ndarray,
     ways: np.ndarray,
     worth: np.ndarray,
     unseen: np.ndarray,
@@ -130,7 +134,6 @@ def lengths_of(
     """
     ways, equal = Alike.by_entry(compiled).most(ways), Alike.by_edges(compiled)
     own, move, least = equal.most(np.abs(at)), equal.least(worth), equal.least(unseen)
-    ranges = ranges_of(compiled)
     size, own = np.minimum(Alike.by_variable(compiled).most(own), ranges), np.minimum(own, ranges)
     is_known = np.isfinite(move)
     most = np.where(is_known, np.maximum(own, move), np.where(size > 0, size, np.inf))
@@ -164,12 +167,44 @@ def single_bounds(form: Form) -> tuple[np.ndarray, np.ndarray]:
     return low, high
 
 
+def implied_bounds(form: Form) -> tuple[np.ndarray, np.ndarray]:
+    """What a client's rows allow each entry beside the bounds of the others, (low, high).
+
+    As ``x >= 0, sum(x) == 1`` bounds each from above; by interval arithmetic, in two passes.
+    """
+    low, high = single_bounds(form)
+    held, kept = form.equalities, form.inequalities
+    if not (held.rhs.size or form.single_rows[-1]):
+        return low, high
+    matrix = np.vstack([kept.matrix, held.matrix, -held.matrix])
+    rhs = np.concatenate([kept.rhs, held.rhs, -held.rhs])
+    is_asked = ((matrix != 0).sum(axis=1) > 1) & ~matrix[:, form.size :].any(axis=1)
+    matrix, rhs = matrix[is_asked, : form.size], rhs[is_asked]
+    row, col = np.nonzero(matrix)
+    if not row.size or not (np.isfinite(low) | np.isfinite(high)).any():
+        return low, high
+    slopes = matrix[row, col]
+    is_upper = slopes > 0
+    for _ in range(2):
+        least = slopes * np.where(is_upper, low[col], high[col])
+        is_known = np.isfinite(least)
+        least = np.where(is_known, least, 0.0)
+        others = np.bincount(row, least, rhs.size)[row] - least
+        unknown = np.bincount(row, ~is_known, rhs.size)[row] - ~is_known
+        at = np.where(
+            unknown == 0, (rhs[row] - others) / slopes, np.where(is_upper, np.inf, -np.inf)
+        )
+        np.minimum.at(high, col[is_upper], at[is_upper])
+        np.maximum.at(low, col[~is_upper], at[~is_upper])
+    return low, high
+
+
 def ranges_of(compiled: Decomposition) -> np.ndarray:
-    """How far the two bounds of an entry are apart, of all its copies; infinite without two."""
+    """How far the bounds of an entry are apart, of all its copies; infinite without two."""
     found = np.full(sum(sub.size for sub in compiled.values()), np.inf)
     for name, sub in compiled.items():
         if sub.form is not None and sub.form.inequalities.rhs.size:
-            low, high = single_bounds(sub.form)
+            low, high = implied_bounds(sub.form)
             found[compiled.columns[name]] = high - low
     return Alike.by_edges(compiled).least(np.where(found > 0, found, np.inf))
 

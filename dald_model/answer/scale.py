@@ -34,8 +34,9 @@ from dald_model.answer.bound import Parts
 from dald_model.answer.claim import Claim, client_costs, costs_at
 from dald_model.answer.client_rows import ClientRows
 from dald_model.answer.cost_of_consensus import least_paid
-from dald_model.answer.lengths import lengths_of, sizes_of, slopes_at
+from dald_model.answer.lengths import lengths_of, ranges_of, sizes_of, slopes_at
 from dald_model.compile.decomposition import Decomposition
+from dald_model.solvers.exact.smooth_bound import is_split
 
 NOISE = 256 * np.finfo(float).eps
 """What doubles do not hold of a sum, as a share of the sizes of its summands: expressions of a few
@@ -62,6 +63,13 @@ REACH = 10.0
 """How many lengths a proof's box reaches, and how many ways that clients would go."""
 
 
+def wide(parts: Parts, lengths: np.ndarray, ranges: np.ndarray) -> np.ndarray:
+    """As far as bounds of clients with kinks or rows hold, and those of entries allow."""
+    forms = [client.form for client in parts.cones.values()]
+    is_known = all(form is not None and is_split(form) for form in forms)
+    return np.minimum((WIDE_REACH if is_known else SOLVED_REACH) * lengths, ranges)
+
+
 class Scale:
     """The scales at a point, see the module.
 
@@ -80,8 +88,8 @@ class Scale:
     lengths : ndarray
         L, all clients' variables one after the other.
     reach : ndarray
-        How far the wide box of a proof of smooth clients reaches: ten lengths, or ten times the
-        longest way that one would go.
+        How far the wide box of a proof reaches: if all clients are smooth ten lengths, or ten times
+        the longest way that one would go; else see :func:`wide`.
     """
 
     def __init__(
@@ -100,16 +108,20 @@ class Scale:
         sizes = sizes_of(compiled, at, allowed)
         near = Near(claim, at, sizes, costs)
         self.digits = near.digits
-        slopes = slopes_at(compiled, claim.live, at, prices, sizes, allowed)
+        ranges = ranges_of(compiled)
+        slopes = slopes_at(compiled, claim.live, at, prices, sizes, allowed, ranges)
         alone = least_paid(compiled, parts, at, costs, slopes)
         self.paid = float(sum(filter(np.isfinite, alone.falls.values())))
         self.unseen = self._unseen(claim, costs, near)
         self.least = self.unseen / ALLOWED
         known = self.paid if alone.endless else max(self.paid, self.least)
         moves = [slopes.moves(one) for one in (known, self.least)]
-        self.lengths = lengths_of(compiled, rows, at, alone.ways, *moves)
-        farthest = Alike.by_edges(compiled).most(alone.farthest)
-        self.reach = REACH * np.maximum(self.lengths, farthest)
+        self.lengths = lengths_of(compiled, rows, at, ranges, alone.ways, *moves)
+        if parts.cones:
+            self.reach = wide(parts, self.lengths, ranges)
+        else:
+            farthest = Alike.by_edges(compiled).most(alone.farthest)
+            self.reach = REACH * np.maximum(self.lengths, farthest)
         self.paid += self._paid_within(claim, at, costs, alone.endless)
         self.cost = max(self.paid, self.least)
         change = float(near.changes[np.isfinite(near.changes)].sum())
@@ -163,6 +175,7 @@ class Floor:
         live: Sequence[Hashable],
         at: np.ndarray,
         lengths: np.ndarray,
+        parts: Parts | None = None,
     ) -> None:
         here, *there = costs_at(compiled, [at, 2 * at, 0 * at], live)
         self.costs = dict(zip(live, here.tolist(), strict=True))
@@ -176,6 +189,8 @@ class Floor:
         self.cost = self.least = self.unseen / ALLOWED
         self.worth = self.least / np.sqrt(ALLOWED)
         self.lengths, self.reach = lengths, WIDE_REACH * lengths
+        if parts is not None and parts.cones:
+            self.reach = wide(parts, lengths, ranges_of(compiled))
 
 
 class Near:
