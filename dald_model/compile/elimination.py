@@ -27,8 +27,8 @@ from dald_model.compile.recognition import LINEAR, Canonical
 from dald_model.values import ROUNDING
 
 Entries = dict[int, float]
-Row = tuple[Entries, Entries]
-"""Its entries, and which sum it is of multiples of the program's rows."""
+Combination = tuple[Entries, Entries]
+"""The entries of a row, and which sum it is of multiples of the program's rows."""
 
 
 def without_bounded(problem: Canonical) -> Canonical:
@@ -83,12 +83,12 @@ def _polyhedra(problem: Canonical) -> Iterator[tuple[list[int], list[int]]]:
             yield (which[:at] + own).tolist(), (which[at:] - extra).tolist()
 
 
-def _eliminated(columns: list[int], rows: list[Row]) -> list[Entries] | None:
+def _eliminated(columns: list[int], rows: list[Combination]) -> list[Entries] | None:
     """The rows without columns, as sums of the program's; None if one of the columns stays."""
-    known, number = dict[int, Row](), count()
+    known, number = dict[int, Combination](), count()
     stands = {column: set[int]() for column in columns}
 
-    def enter(row: Row) -> None:
+    def enter(row: Combination) -> None:
         known[at := next(number)] = row
         for column in row[0].keys() & stands.keys():
             stands[column].add(at)
@@ -109,13 +109,13 @@ def _eliminated(columns: list[int], rows: list[Row]) -> list[Entries] | None:
     return [sums for _, sums in known.values()]
 
 
-def _sides(rows: list[Row], column: int) -> tuple[list[Row], list[Row]]:
+def _sides(rows: list[Combination], column: int) -> tuple[list[Combination], list[Combination]]:
     """Those that bound a column from above, and from below."""
     above = [row for row in rows if row[0][column] > 0]
     return above, [row for row in rows if row[0][column] < 0]
 
 
-def _is_short(rows: list[Row], column: int) -> bool:
+def _is_short(rows: list[Combination], column: int) -> bool:
     """Whether without a column neither rows nor their entries become more."""
     above, below = _sides(rows, column)
     if len(above) * len(below) > len(rows):
@@ -124,7 +124,7 @@ def _is_short(rows: list[Row], column: int) -> bool:
     return made <= sum(len(entries) for entries, _ in rows)
 
 
-def _without(above: Row, below: Row, column: int, *, is_above: bool) -> Row:
+def _without(above: Combination, below: Combination, column: int, *, is_above: bool) -> Combination:
     """The sum of multiples of two rows in which a column cancels, in the units of one."""
     unit = above[0][column] if is_above else -below[0][column]
     factors = unit / above[0][column], -unit / below[0][column]
