@@ -398,14 +398,15 @@ class Judge:
 def keeps_constraints(compiled: Decomposition, points: Points) -> bool:
     """Whether it is known that points of clients break no constraint of their own."""
     # What clients share breaks first where all of a point is scaled
-    names = [*compiled.couplings, *(name for name in points if name not in compiled.couplings)]
+    shared = {*compiled.couplings}
+    forms = (
+        (compiled[name].form, name)
+        for name in sorted(points, key=lambda name: name not in shared)
+        if name not in compiled.averages
+    )
     return all(
-        (form := compiled[name].form) is not None
-        and form.complete
-        and not form.extra
-        and not form.is_outside(points[name])
-        for name in names
-        if name in points and name not in compiled.averages
+        form is not None and form.complete and not form.extra and not form.is_outside(points[name])
+        for form, name in forms
     )
 
 

@@ -305,6 +305,8 @@ class Coordinator:
 
     def _sum_of(self, pairs: Sequence[tuple[float, float]]) -> float:
         """The sum of all clients' pairs of numbers."""
+        if self._is_one:
+            return sum(pairs[0])
         return float(self._sum.total([np.array(two) for two in pairs]).sum())
 
     def _residual_norm(self) -> float:
