@@ -344,10 +344,11 @@ class Form:
     def with_others(self, **numbers: Any) -> Form:
         """The same with other numbers in some of its parts, of the same shape."""
         found = object.__new__(type(self))
-        found.__dict__.update(self.__dict__)
+        own = found.__dict__
+        own.update(self.__dict__)
         for made in ("cone", "smooth", "kinked", "single_rows"):
-            found.__dict__.pop(made, None)
-        found.__dict__.update(numbers)
+            own.pop(made, None)
+        own.update(numbers)
         return found
 
     @property

@@ -286,12 +286,15 @@ class Coordinator:
                 (sides,) = self._ask(("predicted",))
             self._ask(("hear_step", solve(self._total(sides))), ("combine", 0.0))
             before, step = self._residual_norm() if self.is_free else 0.0, 1.0
+            sides = []
+            if settle and not after:  # nobody asks where the first step is
+                self._ask(("go", step), ("stand", self.tau))
+                continue
             self._measure(("go", step), *after)
             # Newton's step of what is not linear may overshoot
             while self.is_free and step > SHORTEST and not self._drops(before, step):
                 step /= 2
                 self._measure(("go", step))
-            sides = []
 
     def _drops(self, before: float, step: float) -> bool:
         """Whether the residual fell by a little, or is small; a linear one falls in any case."""

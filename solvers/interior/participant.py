@@ -190,10 +190,10 @@ class Participant(Scaled):
 
     # A round
 
-    def measure(self, tau: float) -> Sums:
-        """The residuals at the present point."""
-        at = self.x / tau
-        self._tau = tau
+    def stand(self, tau: float) -> None:
+        """Find the residuals at the present point, for a step from there."""
+        self._tau, self._at = tau, self.x / tau
+        at = self._at
         gradient = self._matrix @ at + self._linear
         value = float((gradient + self._linear) @ at) / 2 + self.cost * self.programme.constant
         self._bends = []
@@ -202,36 +202,44 @@ class Participant(Scaled):
             gradient = gradient + slope
             value += known
             self._bends.append(bend)
-        self._gradient, self._at = gradient, at
+        self._gradient, self._value = gradient, value
         residual = tau * gradient + self._equal.back(self.equal)
-        right = float(self._equal_right @ self.equal)
-        product, slope = 0.0, float(self.x @ gradient)
         self._apart: dict[Any, np.ndarray] = {}
         self._of_tops: dict[Any, np.ndarray] = {}
-        infeasible = 0.0
+        self._tails: dict[Any, np.ndarray] = {}
         for key, group in self._groups.items():
-            s, z = self.s[key], self.z[key]
-            product += float(s @ z)
-            cone, tail = group.cone, self._tail(group, z)
+            s, z, cone = self.s[key], self.z[key], group.cone
+            self._tails[key] = tail = self._tail(group, z)
             residual = residual + group.rows.back(tail)
-            right += float(group.right @ tail)
             broken = group.rows.times(self.x) - tau * group.right
             if group.tops is not None:
-                tops = self.tops[key]
-                slope += float(group.tops @ tops)
-                value += float(group.tops @ tops) / tau
                 self._of_tops[key] = tau * group.tops - cone.heads(z)
-                broken = cone.joined(-tops, broken)
-            self._apart[key] = broken = broken + s
-            infeasible = max(infeasible, float(np.abs(broken).max(initial=0.0)))
+                broken = cone.joined(-self.tops[key], broken)
+            self._apart[key] = broken + s
         self._unequal = self._equal.times(self.x) - tau * self._equal_right
-        infeasible = max(infeasible, float(np.abs(self._unequal).max(initial=0.0)))
         self._residual = residual
-        known = self._shown(residual)
+
+    def measure(self, tau: float) -> Sums:
+        """The residuals at the present point."""
+        self.stand(tau)
+        gradient, value = self._gradient, self._value
+        right = float(self._equal_right @ self.equal)
+        product, slope, infeasible = 0.0, float(self.x @ gradient), 0.0
+        for key, group in self._groups.items():
+            product += float(self.s[key] @ self.z[key])
+            right += float(group.right @ self._tails[key])
+            if group.tops is not None:
+                of_tops = float(group.tops @ self.tops[key])
+                slope += of_tops
+                value += of_tops / tau
+            infeasible = max(infeasible, float(np.abs(self._apart[key]).max(initial=0.0)))
+        infeasible = max(infeasible, float(np.abs(self._unequal).max(initial=0.0)))
+        known = self._shown(self._residual)
         size = float(np.abs(self.x).max(initial=0.0))
         steepness = tau * float(np.abs(gradient).max(initial=0.0))
         degree = float(self.degree)
-        hidden = [one for one in (self._hidden(residual), *self._of_tops.values()) if one.size]
+        tops = self._of_tops.values()
+        hidden = [one for one in (self._hidden(self._residual), *tops) if one.size]
         private = max([float(np.abs(one).max()) for one in hidden], default=0.0)
         square = float(sum([one @ one for one in hidden]))
         sums = slope, right, product, value, degree, steepness, square
