@@ -75,11 +75,11 @@ class InteriorPoint:
     aggregator: Aggregator | None = None
 
     def open(self, compiled: Decomposition) -> Method:
-        for name, sub in compiled.items():
+        for sub, *_ in compiled.kinds:
             why = "" if sub.client.is_server else _refused(sub)
             if why:
                 raise OptionError(
-                    f"algorithm: InteriorPoint cannot take client {name!r}: {why}; the default, "
+                    f"algorithm: InteriorPoint cannot take client {sub.name!r}: {why}; the default, "
                     "dm.DALD(), takes it"
                 )
         return Method(

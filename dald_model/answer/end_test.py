@@ -104,7 +104,7 @@ def _said(row: Row, allowed: float) -> str:
 
 def unproved(compiled: Decomposition, *, is_peer: bool) -> str:
     """Why no gap is proved of a run whose residuals met their tolerances; empty where one is."""
-    sites = [name for name, sub in compiled.items() if sub.client.is_remote]
+    sites = [first.name for first, *_ in compiled.kinds if first.client.is_remote]
     if sites:
         return f"by the residuals alone: the objectives of {listed(sites)} are at their sites"
     return "by the residuals alone: no peer sees the objectives of others" if is_peer else ""

@@ -72,7 +72,7 @@ def _is_plain(compiled: Decomposition) -> bool:
     """Whether every client has variables, and none of them is a symmetric matrix."""
 
     def told() -> bool:
-        every = [sub.variables for sub in compiled.values()]
+        every = [first.variables for first, *_ in compiled.kinds]
         return all(every) and not any(v.ndim == 2 and v.is_symmetric() for o in every for v in o)
 
     return compiled.stacked.known("plain variables", told)

@@ -218,13 +218,23 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
         }
         self._stacked: StackedSides | None = None
         self.resting: Any = None
+        self._moving: list[Subproblem] | None = None  # who has Parameters of the user's
         self.instantiate()
         self.seconds = time.perf_counter() - begun
 
     @cached_property
     def is_convex(self) -> bool:
         """Whether no client was declared with ``nonconvex=True``."""
-        return all(sub.client.is_convex for sub in self.values())
+        return all(first.client.is_convex for first, *_ in self.kinds)
+
+    @cached_property
+    def kinds(self) -> list[list[Subproblem]]:
+        """Clients that differ in numbers alone, as far as is known, in the order of the first."""
+        found: dict[int, list[Subproblem]] = {}
+        for sub in self.values():
+            like = sub if sub.is_new else getattr(sub.lowered, "representative", sub)
+            found.setdefault(id(like), []).append(sub)
+        return list(found.values())
 
     @cached_property
     def owners(self) -> np.ndarray:
@@ -263,9 +273,13 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
     @gc_paused
     def instantiate(self) -> None:
         """Make every client's numbers that are not made yet or whose user's Parameters changed."""
+        if self._moving is not None:
+            for sub in self._moving:
+                sub.instantiate()
+            return
         alike: dict[Hashable, list[Subproblem]] = {}
         for sub in self.values():
-            if sub.is_new and sub.client.alike is not None:
+            if sub.client.alike is not None:
                 alike.setdefault(sub.client.alike, []).append(sub)
         for subs in alike.values():
             found = self._lowering.together([sub.client for sub in subs])
@@ -273,6 +287,7 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
                 sub.take(lowered)
         for sub in self.values():
             sub.instantiate()
+        self._moving = [sub for sub in self.values() if sub.has_parameters]
 
     def reset(self, penalties: np.ndarray) -> None:
         """Set the penalties, shape (size,); multipliers and neighbour values become zero."""
@@ -415,11 +430,12 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
     def limited(self) -> dict[Hashable, list[cp.Constraint]]:
         """Client -> where it is defined, of those that are not defined everywhere."""
         found: dict[Hashable, list[cp.Constraint]] = {}
-        for name, sub in self.items():
-            known = sub.client.key
-            if (known is None or not known.is_everywhere) and (rules := sub.client.domains):
-                found[name] = rules
-        return found
+        for subs in self.kinds:
+            # What is asked of the first is told of all that have its structure
+            for sub in subs if subs[0].client.domains else ():
+                if rules := sub.client.domains:
+                    found[sub.name] = rules
+        return {name: found[name] for name in self if name in found} if found else found
 
     def shared(self, vectors: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
         """What couplings share where the user's variables are these vectors, by id of variable."""
@@ -460,7 +476,8 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
     @cached_property
     def constrained(self) -> frozenset[Hashable]:
         """The clients that have constraints of their own."""
-        return frozenset(name for name, sub in self.items() if sub.is_constrained)
+        held = (subs for subs in self.kinds if subs[0].is_constrained)
+        return frozenset(sub.name for subs in held for sub in subs)
 
     @property
     def stacked(self) -> StackedSides:

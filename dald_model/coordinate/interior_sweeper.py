@@ -112,8 +112,8 @@ class InteriorSweeper:
         self._held: int | None = None
         self._round = 0
         # The sum alone is known; it stands at a client whose objective nobody here can evaluate
-        remote = [sub.client.is_remote for sub in compiled.values()]
-        self._counted = int(np.argmax(remote)) if remote else 0
+        remote = (subs[0].name for subs in compiled.kinds if subs[0].client.is_remote)
+        self._counted = compiled.order.get(next(remote, None), 0)
         self._joint: Joint | None = None
         self._first, self._has_ground, self._has_asked = 0.0, False, False
         self._best, self._is_stuck, self._since = np.inf, False, 0
@@ -212,7 +212,7 @@ class InteriorSweeper:
         return self._placement is None and self._aggregator is None
 
     @cached_property
-    def _forms(self) -> dict[Hashable, Form]:
+    def _forms(self) -> Mapping[Hashable, Form]:
         return forms_of(self._compiled)
 
     @cached_property

@@ -127,9 +127,9 @@ class Declared(NotPicklable, Printed):
     @property
     def maximises(self) -> bool:
         """Whether all objectives are maximised; the whole is then a maximisation."""
-        goals = [client.maximises for client in self._clients.values()]
-        goals += [c.maximises for c in self._couplings.values() if c.has_objective]
-        return bool(goals) and all(goals)
+        with_goals = (c for c in self._couplings.values() if c.has_objective)
+        goals = (c.maximises for c in chain(self._clients.values(), with_goals))
+        return next(goals, False) and all(goals)
 
     @property
     def graph(self) -> nx.Graph | None:
