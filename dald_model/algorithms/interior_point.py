@@ -79,8 +79,8 @@ class InteriorPoint:
             why = "" if sub.client.is_server else _refused(sub)
             if why:
                 raise OptionError(
-                    f"algorithm: InteriorPoint cannot take client {sub.name!r}: {why}; the default, "
-                    "dm.DALD(), takes it"
+                    f"algorithm: InteriorPoint cannot take client {sub.name!r}: {why}; the "
+                    "default, dm.DALD(), takes it"
                 )
         return Method(
             stopping=FixedBudget(1),
