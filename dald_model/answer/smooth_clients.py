@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import Form
 from dald_model.compile.lowered import Lowered
-from dald_model.compile.stacked_forms import StackedForms
+from dald_model.compile.stacked_forms import Batch
 from dald_model.compile.subproblem import Subproblem
 from dald_model.eigen import eigh
 from dald_model.solvers.arrays.matrices import together
@@ -79,16 +79,14 @@ class SmoothClients:
         self._terms = Terms([f.terms for f in forms], forms[0].size) if forms[0].terms else None
 
     @classmethod
-    def of_stacked(
-        cls, compiled: Decomposition, names: list[Hashable], forms: StackedForms, at: np.ndarray
-    ) -> SmoothClients:
-        """Those whose forms are some of stacked ones, with matrices."""
-        found = object.__new__(cls)
-        found.names, found._quadratics, found._roots = names, [], None
-        starts = np.array([compiled.columns[name].start for name in names])
+    def of_batch(cls, compiled: Decomposition, batch: Batch) -> SmoothClients:
+        """Those that were lowered at once, with matrices."""
+        found, forms, at = object.__new__(cls), batch.forms, batch.at
+        found.names, found._quadratics, found._roots = batch.names, [], None
+        starts = np.array([compiled.columns[name].start for name in batch.names])
         found.columns = starts[:, None] + np.arange(forms.like.size)
         assert forms.matrix is not None
-        found._linear, found._matrix = forms.of(forms.linear, at), forms.of(forms.matrix, at)
+        found._linear, found._matrix = batch.own(forms.linear), batch.own(forms.matrix)
         stacks = [Stack.of_stacked(*one, at.size) for one in forms.terms_of(at)]
         found._terms = Terms.of_stacks(stacks, at.size, forms.like.size) if stacks else None
         return found
@@ -289,11 +287,22 @@ def is_free_server(sub: Subproblem) -> bool:
 def smooth_groups(
     compiled: Decomposition, names: Iterable[Hashable]
 ) -> tuple[list[SmoothClients], list[Hashable]]:
-    """The smooth ones among clients by shape, and the others but free servers."""
+    """The smooth ones among clients by shape, and the others but free servers.
+
+    Of all clients those that were lowered at once are together.
+    """
+    names, kept = list(names), compiled.stacked.known("smooth clients", dict[object, Any])
+    batches = compiled.batches if len(names) == len(compiled) else []
+    batches = [b for b in batches if b.forms.matrix is not None and is_smooth_alone(b.forms.like)]
+    for batch in batches:
+        if id(batch) not in kept:
+            kept[id(batch)] = SmoothClients.of_batch(compiled, batch)
+    found = [kept[id(batch)] for batch in batches]
+    within = {name for batch in batches for name in batch.names}
     groups: dict[object, list[tuple[Hashable, Lowered]]] = {}
     others: list[Hashable] = []
     told: dict[int, object] = {}  # shapes of those alike, None of those that are not smooth
-    for name in names:
+    for name in names if not within else (one for one in names if one not in within):
         sub = compiled[name]
         lowered = sub.lowered
         like = None if lowered is None else lowered.alike
@@ -305,26 +314,13 @@ def smooth_groups(
         if shape is None or lowered is None:
             others.append(name)
         else:
-            within = lowered.together and id(lowered.together[0])
-            groups.setdefault((shape, within), []).append((name, lowered))
-    kept: dict[object, tuple[Any, SmoothClients]] = compiled.stacked.known("smooth clients", dict)
-    found = []
+            groups.setdefault(shape, []).append((name, lowered))
     for shape, those in groups.items():
         known = kept.get(shape)
         if known is None or known[0] != those:
-            known = those, _group(compiled, those)
+            forms = [lowered.form for _, lowered in those]
+            known = those, SmoothClients(compiled, [name for name, _ in those], forms)
             if known[1].columns.shape[1] * known[1].columns.size <= ROOM:
                 kept[shape] = known
         found.append(known[1])
     return found, others
-
-
-def _group(compiled: Decomposition, those: list[tuple[Hashable, Lowered]]) -> SmoothClients:
-    """Clients of one shape, all or none of which are among the same stacked forms."""
-    names, lowered = map(list, zip(*those, strict=True))
-    forms = those[0][1].together and those[0][1].together[0]
-    if forms is None or forms.matrix is None:
-        return SmoothClients(compiled, names, [one.form for one in lowered])
-    return SmoothClients.of_stacked(
-        compiled, names, forms, np.array([o.together[1] for o in lowered])
-    )

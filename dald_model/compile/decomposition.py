@@ -17,6 +17,7 @@ import numpy as np
 from dald_model._cvxpy import value_of
 from dald_model.compile.coupling_split import take_apart
 from dald_model.compile.lowering import Lowering
+from dald_model.compile.stacked_forms import Batch, StackedForms
 from dald_model.compile.stacked_sides import StackedSides
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.affine import stacked_map
@@ -235,6 +236,19 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
             like = sub if sub.is_new else getattr(sub.lowered, "representative", sub)
             found.setdefault(id(like), []).append(sub)
         return list(found.values())
+
+    @cached_property
+    def batches(self) -> list[Batch]:
+        """Clients alike that were lowered at once: their numbers stay."""
+        found: dict[int, tuple[StackedForms, list[Hashable], list[int]]] = {}
+        for subs in self.kinds:
+            for sub in subs:
+                if not sub.is_new and (lowered := sub.lowered) and lowered.together:
+                    forms, at = lowered.together
+                    _, names, places = found.setdefault(id(forms), (forms, [], []))
+                    names.append(sub.name)
+                    places.append(at)
+        return [Batch(*one) for one in found.values()]
 
     @cached_property
     def owners(self) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -82,6 +82,24 @@ class StackedForms(NamedTuple):
         is_free = not (form.equalities.rhs.size or form.inequalities.rhs.size or form.extra)
         is_own = all(t.is_smooth and t.matrix.shape[1] == form.size for t in form.terms)
         return form.complete and form.valued and is_free and is_own
+
+
+class Batch:
+    """Clients whose forms are among stacked ones: their names, and which of them they are."""
+
+    def __init__(self, forms: StackedForms, names: list[Hashable], at: Sequence[int]) -> None:
+        self.forms, self.names, self.at = forms, names, np.array(at)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Batch):
+            return NotImplemented
+        return self.forms is other.forms and self.names == other.names
+
+    __hash__ = object.__hash__
+
+    def own(self, stack: np.ndarray) -> np.ndarray:
+        """Of an array of the stacked forms what these clients have, (n, ...)."""
+        return self.forms.of(stack, self.at)
 
 
 def _at(stack: np.ndarray, at: int) -> np.ndarray:

@@ -35,20 +35,23 @@ class StackedSides:
     def __init__(self, subproblems: Sequence[Subproblem], columns: Sequence[slice]) -> None:
         sides = [sub.sides for sub in subproblems]
         entries = np.concatenate([sub.entries for sub in subproblems])
-        size, matrices = entries.size // 2, [matrix for matrix, _ in sides]
+        size = entries.size // 2
         where = np.concatenate([sub.rows for sub in subproblems]) * size + entries
-        heights = [sub.entries.size for sub in subproblems]
-        self._ends, self._where = np.cumsum(heights), where
-        stored = [matrix.indices.size for matrix in matrices]
-        starts = np.repeat([part.start for part in columns], stored)
         # Most have one matrix in common
-        counted = {id(one): np.diff(one.indptr) for one in {id(m): m for m in matrices}.values()}
-        counts = np.concatenate([counted[id(matrix)] for matrix in matrices])
+        known: dict[int, tuple[int, Any]] = {}
+        which = [known.setdefault(id(m), (len(known), m))[0] for m, _ in sides]
+        each = [matrix for _, matrix in known.values()]
+        heights = np.array([matrix.shape[0] for matrix in each])[which]
+        self._ends, self._where = np.cumsum(heights), where
+        stored = np.array([matrix.indices.size for matrix in each])[which]
+        starts = np.repeat([part.start for part in columns], stored)
+        data, indices = ([getattr(one, name) for one in each] for name in ("data", "indices"))
+        counts = [np.diff(matrix.indptr) for matrix in each]
         together = sp.csr_array(
             (
-                np.concatenate([matrix.data for matrix in matrices]),
-                np.concatenate([matrix.indices for matrix in matrices]) + starts,
-                np.concatenate([[0], np.cumsum(counts)]),
+                np.concatenate([data[at] for at in which]),
+                np.concatenate([indices[at] for at in which]) + starts,
+                np.concatenate([[0], np.cumsum(np.concatenate([counts[at] for at in which]))]),
             ),
             shape=(2 * size, max(part.stop for part in columns)),
         )

@@ -52,6 +52,9 @@ class Agreement:
         is_left[pairs] = False
         self._rest = np.flatnonzero(is_left)
         self.rows, self.right = apart[self._rest], right[self._rest]
+        self._tree = pairs
+        if pairs.size == width - self.count:  # no more than it takes: a forest
+            return
         # A spanning forest, in which each pair has a number that its edge is found by
         numbers = sp.coo_array((np.arange(1.0, pairs.size + 1), ends), shape=(width, width))
         numbers.sum_duplicates()

@@ -10,13 +10,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile.form import Form, Term
-from dald_model.compile.stacked_forms import StackedForms
+from dald_model.compile.stacked_forms import Batch, StackedForms
 from dald_model.errors import OptionError
 from dald_model.solvers.base import Encoding
 from dald_model.solvers.interior.barriers import Exponential, Power
 from dald_model.solvers.interior.batches import Batches
 from dald_model.solvers.interior.cones import Cone, Kinks, Orthant, SecondOrder, Semidefinite
-from dald_model.solvers.interior.forms import Batch, batches_of
+from dald_model.solvers.interior.forms import batches_of
 from dald_model.solvers.interior.numbers import (
     CONES,
     CONSTANT,

@@ -276,4 +276,5 @@ class Joint:
 def forms_of(compiled: Any) -> Forms:
     """The numbers of the clients that have any here."""
     pairs = ((name, sub.lowered) for name, sub in compiled.items())
-    return Forms({name: lowered for name, lowered in pairs if lowered is not None})
+    plain = [one for one in compiled.batches if one.forms.is_plain]
+    return Forms({name: lowered for name, lowered in pairs if lowered is not None}, plain)

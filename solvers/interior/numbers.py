@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dald_model.compile.form import Form, Term
-from dald_model.solvers.interior.forms import Batch
+from dald_model.compile.stacked_forms import Batch
 
 Read = Callable[[Form], Any]
 """What is taken of a form."""
