@@ -7,7 +7,7 @@ from collections.abc import Collection, Hashable, ItemsView, Iterator, KeysView,
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any
 
 import cvxpy as cp
@@ -27,7 +27,7 @@ from dald_model.declare.declaration import Declaration
 from dald_model.errors import ResultError
 from dald_model.gc_pause import gc_paused
 from dald_model.not_picklable import NotPicklable
-from dald_model.schedule.network import HierarchicalNetwork, safest
+from dald_model.schedule.network import HierarchicalNetwork, Levels, safest
 from dald_model.text import listed
 from dald_model.values import flat, holding
 
@@ -117,8 +117,6 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
         As it was when it was compiled.
     edges : list of Edge
         The consensus constraints.
-    graph : networkx.Graph
-        The consensus graph, servers included.
     servers, couplings : tuple
         The names of those, as far as they are no edges.
     averages : tuple
@@ -143,8 +141,6 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
     derived : dict
         Id of a variable that the compiler made for couplings -> its value as an expression in the
         user's variables.
-    network : HierarchicalNetwork
-        The order that is used by default; ``network.matrix`` is its hierarchical matrix.
     seconds : float
         Time that compiling took.
     resting : object
@@ -174,22 +170,19 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
         self.form = form
         self.sense = -1 if model.maximises else 1
         self.edges: list[Edge] = form.edges
-        stops = np.cumsum([edge.size for edge in form.edges])
-        starts = [int(stop - edge.size) for stop, edge in zip(stops, form.edges, strict=True)]
-        self.size = int(stops[-1])
+        stops = list(accumulate(edge.size for edge in form.edges))
+        parts = list(map(slice, [0, *stops[:-1]], stops))
+        self.size = stops[-1]
         self.slots: dict[tuple[Hashable, Hashable], slice] = {
-            edge.ends: slice(at, at + edge.size)
-            for edge, at in zip(form.edges, starts, strict=True)
+            edge.ends: part for edge, part in zip(form.edges, parts, strict=True)
         }
-        self.graph: nx.Graph = form.graph
         self.servers = tuple(name for name, c in form.clients.items() if c.is_hub)
         self.averages = tuple(name for name in self.servers if form.clients[name].is_server)
         self.couplings = tuple(name for name, c in form.clients.items() if c.is_coupling)
-        self.network: HierarchicalNetwork = safest(self.graph, self.servers)
         touching: dict[Hashable, tuple[list[Edge], list[np.ndarray]]]
         touching, every = {name: ([], []) for name in form.clients}, np.arange(self.size)
-        for edge, at in zip(form.edges, starts, strict=True):
-            entries = every[at : at + edge.size]
+        for edge, part in zip(form.edges, parts, strict=True):
+            entries = every[part]
             for name in edge.ends:
                 edges, places = touching[name]
                 edges.append(edge)
@@ -201,7 +194,7 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
         }
         self.order: dict[Hashable, int] = {name: at for at, name in enumerate(self)}
         # Clients that are solved side by side lie side by side, so that they are one slice.
-        self.layout = [name for level in self.network.levels for name in level]
+        self.layout = [name for level in self.levels for name in level]
         self.places: dict[Hashable, int] = {name: at for at, name in enumerate(self.layout)}
         stops = np.cumsum([self[name].size for name in self.layout])
         self.columns: dict[Hashable, slice] = {
@@ -222,6 +215,24 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
         self._moving: list[Subproblem] | None = None  # who has Parameters of the user's
         self.instantiate()
         self.seconds = time.perf_counter() - begun
+
+    @property
+    def graph(self) -> nx.Graph:
+        """The consensus graph, servers included."""
+        return self.form.graph
+
+    @cached_property
+    def network(self) -> HierarchicalNetwork:
+        """The order that is used by default; its ``matrix`` is the hierarchical matrix."""
+        return safest(self.graph, self.servers)
+
+    @cached_property
+    def levels(self) -> Levels:
+        """The levels of that order."""
+        hub = self.form.hub
+        if self.servers == (hub,):
+            return [[name for name in self.form.clients if name != hub], [hub]]
+        return self.network.levels
 
     @cached_property
     def is_convex(self) -> bool:
@@ -299,9 +310,12 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
             found = self._lowering.together([sub.client for sub in subs])
             for sub, lowered in zip(subs, found, strict=True):
                 sub.take(lowered)
-        for sub in self.values():
-            sub.instantiate()
-        self._moving = [sub for sub in self.values() if sub.has_parameters]
+        for subs in self.kinds:
+            for sub in subs:
+                sub.instantiate()
+        alone = (subs[0] for subs in self.kinds if subs[0].client.parameters)
+        beside = (sub for subs in self.kinds for sub in subs if sub.side_parameters)
+        self._moving = list(dict.fromkeys(chain(alone, beside)))
 
     def reset(self, penalties: np.ndarray) -> None:
         """Set the penalties, shape (size,); multipliers and neighbour values become zero."""

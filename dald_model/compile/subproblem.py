@@ -160,11 +160,6 @@ class Subproblem(NotPicklable):
         return [*self.client.parameters, *self.side_parameters]
 
     @property
-    def has_parameters(self) -> bool:
-        """Whether there are Parameters of the user's in the client or in its sides."""
-        return bool(self.side_parameters or self.client.parameters)
-
-    @property
     def is_new(self) -> bool:
         """Whether nothing was made yet."""
         return self._lowered is None

@@ -64,8 +64,6 @@ class Membership:
     Attributes
     ----------
     sequence : Sequence
-    bound : Bound
-        The sequence on the consensus graph.
     gone : dict
         Client -> the round before which it left.
     cut : dict
@@ -133,9 +131,16 @@ class Membership:
     def follow(self, sequence: Sequence) -> None:
         """Take another sequence."""
         self.sequence = sequence
-        compiled = self.compiled
-        self.bound: Bound = sequence.bind(compiled.graph, compiled.servers, compiled.network)
+        self.__dict__.pop("bound", None)
+        if not sequence.is_plain:
+            _ = self.bound  # or say now why it does not fit
         self._steady: RoundPlan | None = None
+
+    @cached_property
+    def bound(self) -> Bound:
+        """The sequence on the consensus graph."""
+        compiled = self.compiled
+        return self.sequence.bind(compiled.graph, compiled.servers, compiled.network)
 
     @property
     def live(self) -> tuple[Hashable, ...]:
@@ -267,6 +272,8 @@ class Membership:
         return RoundPlan(stages, len(absent - set(self.gone)), stale_inputs, lost_messages)
 
     def _stages(self, moment: Moment) -> Levels:
+        if self.sequence.is_plain and moment.everybody:
+            return self.compiled.levels
         with Asking("sequence", self.sequence):
             return self.bound.stages(moment)
 

@@ -12,6 +12,7 @@ flat, in cvxpy's column-major order, left side minus right side as the user wrot
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -82,7 +83,6 @@ class Edge(NotPicklable):
     tail: Hashable
     head: Hashable
     parts: list[Part] = field(default_factory=list)
-    sides: tuple[list[cp.Expression], list[cp.Expression]] = field(default_factory=lambda: ([], []))
 
     def __repr__(self) -> str:
         said = "; ".join(str(part.agreement) for part in self.parts[:3])
@@ -106,7 +106,9 @@ class Edge(NotPicklable):
 
     def given(self, name: Hashable) -> list[cp.Expression]:
         """The sides of client ``name`` as the user wrote them, one an equality."""
-        return self.sides[0 if name == self.tail else 1]
+        is_tail = name == self.tail
+        pairs = ((part.agreement, (part.sign > 0) == is_tail) for part in self.parts)
+        return [equality.left if is_left else equality.right for equality, is_left in pairs]
 
     def other(self, name: Hashable) -> Hashable:
         """The client at the other end."""
@@ -118,11 +120,9 @@ class Edge(NotPicklable):
 
     def add(self, agreement: ConsensusEquality, left_owner: Hashable) -> None:
         """Append an equality whose left side belongs to ``left_owner``."""
-        sign, start = self.sign(left_owner), self.size
-        left, right = agreement.left, agreement.right
-        self.parts.append(Part(agreement, start, start + left.size, sign))
-        self.sides[sign < 0].append(left)
-        self.sides[sign > 0].append(right)
+        start = self.size
+        stop = start + math.prod(agreement.left.shape)
+        self.parts.append(Part(agreement, start, stop, self.sign(left_owner)))
 
 
 def read_equality(given: Any) -> ConsensusEquality:

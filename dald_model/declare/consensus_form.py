@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import cvxpy as cp
@@ -36,8 +37,6 @@ class ConsensusForm:
     homes : dict
         User's variable id -> {client: that client's local variable}. The server's copy of a
         shared variable stands under the server's name.
-    graph : networkx.Graph
-        A node a client, an edge an :class:`Edge`.
     common : CommonRules
         What the server holds of the clients' constraints.
     """
@@ -45,8 +44,20 @@ class ConsensusForm:
     clients: dict[Hashable, Client]
     edges: list[Edge]
     homes: dict[int, dict[Hashable, cp.Variable]]
-    graph: nx.Graph
     common: CommonRules = NOTHING
+
+    @cached_property
+    def graph(self) -> nx.Graph:
+        """A node a client, an edge an :class:`Edge`."""
+        return consensus_graph(self.clients, self.edges)
+
+    @cached_property
+    def hub(self) -> Hashable:
+        """Who has an edge to each of the others, which have no other; None where nobody has."""
+        if not self.edges or len(self.edges) != len(self.clients) - 1:
+            return None
+        ends = self.edges[0].ends
+        return next((n for n in ends if all(n == e.tail or n == e.head for e in self.edges)), None)
 
 
 class Link(NamedTuple):
@@ -174,11 +185,10 @@ def _form(
     ]
     if may_part:
         triples += _of_lone(local, homes, triples)
-    edges = join(triples)
-    graph = consensus_graph(local, edges)
-    if not may_part:
-        check_connected(local, graph)
-    return ConsensusForm(local, edges, homes, graph, common)
+    form = ConsensusForm(local, join(triples), homes, common)
+    if not may_part and form.hub is None:
+        check_connected(local, form.graph)
+    return form
 
 
 def _of_lone(

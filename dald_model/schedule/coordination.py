@@ -120,6 +120,11 @@ class Coordination:
         )
 
     @property
+    def is_plain(self) -> bool:
+        """Whether every inner loop is everybody's in the default order."""
+        return self.order is None and not self.parts and self.strategy == FULL
+
+    @property
     def is_constant(self) -> bool:
         """Whether every inner loop has the same stages."""
         return (
