@@ -311,8 +311,10 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
             for sub, lowered in zip(subs, found, strict=True):
                 sub.take(lowered)
         for subs in self.kinds:
+            is_made = len(subs) > 1 and subs[0].is_complete
             for sub in subs:
-                sub.instantiate()
+                if not is_made or sub.side_parameters:
+                    sub.instantiate()
         alone = (subs[0] for subs in self.kinds if subs[0].client.parameters)
         beside = (sub for subs in self.kinds for sub in subs if sub.side_parameters)
         self._moving = list(dict.fromkeys(chain(alone, beside)))

@@ -101,12 +101,12 @@ class StackedSides:
     @cached_property
     def sizes(self) -> sp.csr_array:
         """The sizes of the matrix's entries."""
-        return abs(self.matrix)
+        return self.matrix if (self.matrix.data >= 0).all() else abs(self.matrix)
 
     @cached_property
     def sizes_across(self) -> sp.csr_array:
         """The same transposed."""
-        return abs(self.across)
+        return self.across if self.sizes is self.matrix else abs(self.across)
 
     def at(self, points: np.ndarray) -> np.ndarray:
         """The sides at a vector of all variables, (2, Q); NaN where a variable in them is."""

@@ -96,13 +96,13 @@ class Subproblem(NotPicklable):
         # The sides as the user wrote them, and the user's Parameters in them; most are variables
         self._given = [side for edge in edges for side in edge.given(name)]
         made = [side for side in self._given if not isinstance(side, cp.Variable)]
-        self.side_parameters: list[cp.Parameter] = [p for one in made for p in one.parameters()]
+        self.side_parameters = tuple([p for one in made for p in one.parameters()])
         self._lower = lowering or Lowering()
         # Each beside the values of the user's Parameters that it was made with
         self._sides: tuple[bytes, Sides] | None = None
         self._sight: Sight | None = None
         self._lowered: tuple[bytes, Lowered | None] | None = None
-        self._seen: list[Any] = []  # of these Parameters, the objects themselves
+        self._seen: Sequence[Any] = ()  # of these Parameters, the objects themselves
 
     @cached_property
     def _parameters(self) -> dict[str, dict[Hashable, cp.Parameter]]:
@@ -158,6 +158,12 @@ class Subproblem(NotPicklable):
     def _users(self) -> list[cp.Parameter]:
         """The user's Parameters in the client and in its sides."""
         return [*self.client.parameters, *self.side_parameters]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether its form says all of it."""
+        lowered = self.lowered
+        return lowered is not None and lowered.alike.complete
 
     @property
     def is_new(self) -> bool:
@@ -303,7 +309,7 @@ class Subproblem(NotPicklable):
     @cached_property
     def size(self) -> int:
         """The number of scalar variables of the client, ``m``."""
-        return sum(v.size for v in self.variables)
+        return sum([math.prod(v.shape) for v in self.variables])
 
     def reset(self, penalties: np.ndarray) -> None:
         """Set the penalties, shape (q,); multipliers and neighbour values become zero."""

@@ -264,6 +264,8 @@ def check_name(name: Any) -> None:
 
 
 def _is_name(name: Any) -> bool:
+    if type(name) in (int, str):  # as most
+        return True
     if isinstance(name, tuple | frozenset):
         return all(map(_is_name, name))
     if isinstance(name, cp.Expression | cp.Constraint) or name is None:

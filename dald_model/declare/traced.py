@@ -34,6 +34,9 @@ POINTS = 2
 ROUNDED = 1e-9
 """Relative difference of their costs: the same sums in another order differ by some 1e-13."""
 
+ROOM = 2**18
+"""Numbers of owners that are looked at in one go: 2 MB, which stay in a cache."""
+
 Read = Callable[[Hashable, Any], tuple[Any, Any]]
 """From a name and its data, or what stands for them, to an objective and constraints."""
 Pair = tuple[Hashable, Any]
@@ -223,35 +226,44 @@ def _alike(rest: Sequence[Owner], read: Read) -> tuple[dict[Hashable, Client], l
     if known is None:
         raise UntraceableError("cvxpy's atoms in it are not known to depend on signs alone")
     used = {id(constant) for constant in known.constants}
-    blocks = {
-        id(one.constant): _block([held[one.at] for _, held in rest], one.columns)
-        for one in asked
-        if id(one.constant) in used
-    }
-    is_like = np.ones(len(rest), dtype=bool)
-    for at, constant in enumerate(known.constants):
-        if id(constant) in blocks:
-            is_like &= _like_first(blocks[id(constant)], at in known.signed)
-    if not is_like[0]:
-        raise UntraceableError(f"the data of {name!r} are not finite")
+    leaves = [one for one in asked if id(one.constant) in used]
+    signed = {id(constant) for at, constant in enumerate(known.constants) if at in known.signed}
     places = {id(v): at for at, v in enumerate(held) if isinstance(v, cp.Variable)}
     places |= {id(one.constant): one.at for one in asked}
     clients: dict[Hashable, Client] = {name: first}
     theirs = [(v, places.get(id(v))) for v in known.variables]
-    given = [(c, places.get(id(c)), blocks.get(id(c))) for c in known.constants]
     has_own = any(place is not None for _, place in theirs)
-    for at in np.flatnonzero(is_like)[1:].tolist():
-        (other, _), its = rest[at]
-        variables = known.variables
-        if has_own:
-            variables = [v if place is None else its[place] for v, place in theirs]
-        data = [
-            constant if place is None or block is None else Datum(_number(its[place], block[at]))
-            for constant, place, block in given
-        ]
-        clients[other] = AlikeClient(other, first, variables, data)
+    others: list[Owner] = []
+    at_once = max(1, ROOM // max(1, sum(one.constant.size for one in leaves)))
+    for start in range(0, len(rest), at_once):
+        some = [rest[0], *rest[max(1, start) : start + at_once]]
+        blocks = {
+            id(one.constant): _block([its[one.at] for _, its in some], one.columns)
+            for one in leaves
+        }
+        is_like = np.ones(len(some), dtype=bool)
+        for key, block in blocks.items():
+            is_like &= _like_first(block, key in signed)
+        if not is_like[0]:
+            raise UntraceableError(f"the data of {name!r} are not finite")
+        given = [(c, places.get(id(c)), blocks.get(id(c))) for c in known.constants]
+        for at, is_its in enumerate(is_like[1:].tolist(), 1):
+            (other, _), its = some[at]
+            if not is_its:
+                others.append(some[at])
+                continue
+            variables = known.variables
+            if has_own:
+                variables = [v if place is None else its[place] for v, place in theirs]
+            data = [
+                constant
+                if place is None or block is None
+                else Datum(_number(its[place], block[at]))
+                for constant, place, block in given
+            ]
+            clients[other] = AlikeClient(other, first, variables, data)
     _check([pair for pair, _ in rest if pair[0] in clients], clients, read)
-    return clients, [one for one, is_its in zip(rest, is_like, strict=True) if not is_its]
+    return clients, others
 
 
 def _number(own: Any, row: np.ndarray) -> np.ndarray:

@@ -99,14 +99,18 @@ class Agreement:
         The one with the most edges is left out, a server's of a star, as its price follows from the
         others': what is left has as many entries as edges, where a product of the rows is dense.
         """
-        tree = sp.csc_array(self._all[self._tree])
-        degree = np.diff(tree.indptr)
+        is_whole = self._tree.size == self._all.shape[0]
+        tree = self._all if is_whole else self._all[self._tree]
+        degree = np.bincount(tree.indices, minlength=tree.shape[1])
         order = np.argsort(-degree, kind="stable")
         roots = order[np.unique(self.of[order], return_index=True)[1]]
         is_kept = degree > 0
         is_kept[roots] = False
         kept = np.flatnonzero(is_kept)
-        matrix = sp.csc_array(tree[:, kept].T)
-        if matrix.nnz == kept.size:  # stars, in which each edge has one end besides the middle
-            return kept, lambda right: right[matrix.indices] / matrix.data
-        return kept, splu(matrix).solve
+        ends = is_kept[tree.indices]
+        if np.count_nonzero(ends) == kept.size:
+            # Stars, in which each edge has one end besides the middle
+            places = (np.cumsum(is_kept) - 1)[tree.indices[ends]]
+            sizes = tree.data[ends]
+            return kept, lambda right: right[places] / sizes
+        return kept, splu(sp.csc_array(sp.csc_array(tree)[:, kept].T)).solve
