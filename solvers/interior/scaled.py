@@ -115,8 +115,9 @@ class Scaled:
         found = np.abs(_diagonal(program.matrix))
         for key, rows in self._rows():
             found = found + self._unit(key, rows) ** 2 @ rows.squares
-        for term in program.smooth:
-            found = found + term.rows.weighed(np.maximum(term.bends(), 0.0))
+        for at, term in enumerate(program.smooth):
+            bends = self._once(("bends", at), term.bends, term.offset, term.weight)
+            found = found + term.rows.weighed(np.maximum(bends, 0.0))
         return found * scales
 
     def _unit(self, key: Any, rows: Rows) -> np.ndarray:
