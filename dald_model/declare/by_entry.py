@@ -8,6 +8,7 @@ it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -145,17 +146,18 @@ def by_entry(
     agreements: Sequence[ConsensusEquality],
 ) -> ByEntry:
     """The declaration with the array variables of which clients use different entries in pieces."""
-    users: dict[int, list[Client]] = {}
-    variables: dict[int, cp.Variable] = {}
+    users, variables, firsts = Counter[int](), dict[int, cp.Variable](), dict[int, Client]()
+    counts = Counter(id(client.variables) for client in clients.values())
     for client in clients.values():
-        for v in client.variables:
-            users.setdefault(v.id, []).append(client)
-            variables[v.id] = v
-    wanted = {k for k, who in users.items() if len(who) > 1 and _divisible(variables[k])}
+        firsts.setdefault(id(client.variables), client)  # clients alike may have one list
+    for key, client in firsts.items():
+        variables |= {v.id: v for v in client.variables}
+        users.update({v.id: counts[key] for v in client.variables})
+    wanted = {k for k, count in users.items() if count > 1 and _divisible(variables[k])}
     wanted -= {v.id for c in clients.values() for v in c.held}
     if not wanted:
         return ByEntry(clients, couplings, agreements, {}, {})
-    touching = [c for c in clients.values() if any(v.id in wanted for v in c.variables)]
+    touching = [c for c in firsts.values() if any(v.id in wanted for v in c.variables)]
     used = _used(touching, wanted)
     selective = {key for found in used for key, entries in found.items() if entries is not None}
     selective |= {key for key in wanted if variables[key].is_symmetric()}

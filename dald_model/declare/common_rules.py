@@ -94,13 +94,16 @@ def common_rules(clients: Iterable[Client], owners: Owners) -> CommonRules:
     those of a client that is not convex.
     """
     declared = {c.name: c for c in clients if c.kind != Coupling.kind}
-    shared = {key: [n for n in names if n in declared] for key, names in owners.items()}
-    shared = {key: names for key, names in shared.items() if len(names) > 1}
-    reader = _Reader(shared)
     perhaps = {
         name: c.perhaps_common if c.is_convex else (None,) * len(c.constraints)
         for name, c in declared.items()
+        if c.is_constrained
     }
+    if not perhaps:
+        return NOTHING
+    shared = {key: [n for n in names if n in declared] for key, names in owners.items()}
+    shared = {key: names for key, names in shared.items() if len(names) > 1}
+    reader = _Reader(shared)
     keys = {
         name: [None if rule is None else reader.key(rule) for rule in rules]
         for name, rules in perhaps.items()

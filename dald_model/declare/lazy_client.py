@@ -36,9 +36,11 @@ class LocalClient(Client):
     _declared: Client
 
     def __init__(self, given: Client, copies: Mapping[int, cp.Variable]) -> None:
-        variables = [copies.get(v.id, v) for v in given.variables]
-        self.__dict__.update(name=given.name, _declared=given, variables=variables)
-        self.__dict__["is_convex"] = given.is_convex
+        put = object.__setattr__  # by which an object of many has no dict of its own
+        put(self, "name", given.name)
+        put(self, "_declared", given)
+        put(self, "variables", [copies.get(v.id, v) for v in given.variables])
+        put(self, "is_convex", given.is_convex)
 
     @property
     def given(self) -> Client:
@@ -127,13 +129,12 @@ class AlikeClient(Client):
         known = first.leaves
         assert known is not None
         key, _, _, promoted, signed = known
-        self.__dict__.update(
-            name=name,
-            _first=first,
-            variables=variables,
-            _own_leaves=Leaves(key, variables, constants, promoted, signed),
-            key=key,
-        )
+        put = object.__setattr__  # see above
+        put(self, "name", name)
+        put(self, "_first", first)
+        put(self, "variables", variables)
+        put(self, "_own_leaves", Leaves(key, variables, constants, promoted, signed))
+        put(self, "key", key)
 
     @property
     def alike(self) -> Hashable:  # pyright: ignore[reportIncompatibleVariableOverride] - of its structure
