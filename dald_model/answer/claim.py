@@ -14,7 +14,7 @@ from dald_model.answer.answer import Answer
 from dald_model.answer.domains import clients_inside, settle
 from dald_model.answer.rescaling import cost_at
 from dald_model.compile.decomposition import Decomposition, Recovered
-from dald_model.compile.objectives import objectives
+from dald_model.compile.objectives import batch_objectives, objectives
 from dald_model.coordinate.state import State
 from dald_model.declare.client import Client, Problem, all_in_one, unique_variables
 from dald_model.declare.stacked_sum import stacked_sum
@@ -248,5 +248,17 @@ def costs_at(
     compiled: Decomposition, vectors: Sequence[np.ndarray], names: Collection[Hashable]
 ) -> np.ndarray:
     """The same at several points of all variables one after the other, (points, clients)."""
-    subs, whole = [compiled[name] for name in names], np.stack(vectors)
-    return objectives(subs, [whole[:, compiled.columns[sub.name]] for sub in subs]).T
+    whole, known = np.stack(vectors), dict[Hashable, np.ndarray]()
+    if len(names) == len(compiled):
+        for batch in compiled.batches:
+            starts = np.array([compiled.columns[name].start for name in batch.names])
+            at = whole.T[starts[:, None] + np.arange(batch.forms.like.size)].swapaxes(1, 2)
+            each = batch_objectives(compiled, batch, at)
+            if np.isfinite(each).all():
+                known |= zip(batch.names, each, strict=True)
+    subs = [compiled[name] for name in names if name not in known]
+    found = objectives(subs, [whole[:, compiled.columns[sub.name]] for sub in subs])
+    if not known:
+        return found.T
+    known |= zip((sub.name for sub in subs), found, strict=True)
+    return np.array([known[name] for name in names]).T

@@ -143,12 +143,14 @@ class Lowering:
             return None
         found = [AlikeLowered(forms, at, like, own) for at, own in enumerate(known)]
         if first is not None:
-            if first is lowered:
-                first.together = forms, 0
             clients, found = clients[1:], found[1:]
         pairs = zip(clients, found, strict=True)
         checked = [pair for pair in pairs if like.is_checked(like.shapes)]
-        return found if all(self._is_right(*pair, SPOTS) for pair in checked) else None
+        if not all(self._is_right(*pair, SPOTS) for pair in checked):
+            return None
+        if first is lowered:
+            lowered.together = forms, 0
+        return found
 
     def _of_shapes(self, known: Leaves) -> Representative | None:
         """The one of these very shapes, which others follow at once."""

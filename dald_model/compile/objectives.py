@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -12,6 +12,7 @@ from dald_model.compile.affine_maps import AffineMaps
 from dald_model.compile.alike_lowered import AlikeLowered
 from dald_model.compile.lowered import Lowered
 from dald_model.compile.pieces import values
+from dald_model.compile.stacked_forms import Batch
 from dald_model.compile.stacked_maps import StackedMaps
 from dald_model.compile.subproblem import Subproblem
 from dald_model.values import undisturbed
@@ -39,6 +40,21 @@ def objectives(subs: Sequence[Subproblem], points: Sequence[np.ndarray]) -> np.n
                 for nth in np.flatnonzero(~is_known[at]):
                     found[at, nth] = clients[at].cost_at(subs[at].spread(points[at][nth]))
     return found
+
+
+def batch_objectives(
+    compiled: Mapping[Hashable, Subproblem], batch: Batch, points: np.ndarray
+) -> np.ndarray:
+    """The same of clients that were lowered at once, at points of shape (k, p, m), (k, p)."""
+    if not batch.forms.like.valued:
+        return np.full(points.shape[:2], np.nan)
+    lowered = compiled[batch.names[-1]].lowered  # the first may be what the others are like
+    assert isinstance(lowered, AlikeLowered)
+    leaves = [compiled[name].client.given.leaves for name in batch.names]
+    constants = [one.constants for one in leaves if one is not None]
+    each, like = [lowered.instantiator] * len(points), lowered.representative
+    with np.errstate(all="ignore"):
+        return values(each, lambda part: like.stacked(constants[part]), points)
 
 
 def objective(sub: Subproblem, point: np.ndarray) -> float:

@@ -67,7 +67,8 @@ class StackedForms(NamedTuple):
         """Of an array of the clients what some of them have, (k, ...)."""
         if len(stack) == 1:
             return np.broadcast_to(stack, (at.size, *stack.shape[1:]))
-        return stack if at.size == len(stack) else stack[at]
+        is_whole = at.size == len(stack) and bool((np.diff(at) > 0).all())
+        return stack if is_whole else stack[at]
 
     def terms_of(self, at: np.ndarray) -> Iterator[tuple[Term, np.ndarray, np.ndarray]]:
         """Each term of some clients: what is the same of all, matrices and offsets."""
