@@ -37,6 +37,7 @@ class StackedSides:
         entries = np.concatenate([sub.entries for sub in subproblems])
         size = entries.size // 2
         where = np.concatenate([sub.rows for sub in subproblems]) * size + entries
+        where = where.astype(np.int32)
         # Most have one matrix in common
         known: dict[int, tuple[int, Any]] = {}
         which = [known.setdefault(id(m), (len(known), m))[0] for m, _ in sides]
@@ -58,8 +59,8 @@ class StackedSides:
         self.matrix = sp.csr_array(together[np.argsort(where)])
         self.offset = np.empty(2 * size)
         self.offset[where] = np.concatenate([offset for _, offset in sides])
-        self.owner = np.empty(2 * size, dtype=int)
-        self.owner[where] = np.repeat(np.arange(len(heights)), heights)
+        self.owner = np.empty(2 * size, dtype=np.int32)
+        self.owner[where] = np.repeat(np.arange(len(heights), dtype=np.int32), heights)
         self._known: dict[Hashable, Any] = {}
         # Sides with Parameters of the user's, which may have other values one day
         pairs = zip(subproblems, sides, strict=True)

@@ -108,6 +108,8 @@ def stacked_map(
     # Most sides are variables, or the same entries of them: one matrix for all that are alike
     key = shape, *((*place, id(matrix)) for *place, matrix in blocks)
     matrices = [matrix for *_, matrix in blocks if matrix is not None]
+    if len(blocks) > KEPT:  # a server of many, who have none like it
+        return _stacked(blocks, shape), np.concatenate(offsets)
     return _STACKED.of(key, matrices, lambda: _stacked(blocks, shape)), np.concatenate(offsets)
 
 
@@ -279,9 +281,12 @@ def explicit(matrix: Matrix, size: int) -> Matrix:
 
 
 @cache
+@cache
 def _whole(size: int) -> tuple[sp.csr_array, np.ndarray]:
-    """The map of a variable to itself, one for all."""
-    return _identity(size), np.zeros(size)
+    """The map of a variable to itself, one for all, which nobody may write into."""
+    nothing = np.zeros(size)
+    nothing.flags.writeable = False
+    return _identity(size), nothing
 
 
 @cache
