@@ -138,8 +138,8 @@ class Member(Participant):
     def take(self, forms: Mapping[Hashable, Form]) -> bool:
         """Take other numbers of the same clients; whether nothing else is other."""
         before, alone = self._alone, None
-        numbers = before.numbers
-        if numbers is not None and numbers.batches == batches_of(forms):
+        numbers, together = before.numbers, batches_of(forms)
+        if numbers is not None and all(one in together for one in numbers.batches):
             now, then = ([one[name] for name in numbers.names] for one in (forms, self._forms))
             alone = before.again(now, then)
             if alone is not None and before.smooth:
