@@ -32,6 +32,7 @@ from dald_model.schedule.round_state import Residuals
 from dald_model.solvers.interior.assembly import JUMPS, are_read
 from dald_model.solvers.interior.clients import Aggregator
 from dald_model.solvers.interior.coordinator import Coordinator, Found
+from dald_model.solvers.interior.forms import of_each
 from dald_model.solvers.interior.joint import Joint, Opening, forms_of
 from dald_model.solvers.interior.member import Member, Seen
 from dald_model.solvers.interior.shown import sent
@@ -218,10 +219,10 @@ class InteriorSweeper:
     @cached_property
     def _has_jumps(self) -> bool:
         """Whether an active set is held of clients that come by their cone programs else."""
-        is_asked = self._is_one and bool(self._start)
-        how = [one for one in self._forms.values() if one.terms] if is_asked else []
-        if not any(term.kind.name in JUMPS for one in how for term in one.terms):
+        if not (self._is_one and self._start):
             return False
+        jump = of_each(self._forms, lambda form: any(t.kind.name in JUMPS for t in form.terms))
+        how = [self._forms[name] for name, jumps in zip(self._forms, jump, strict=True) if jumps]
         with_jumps, without = (are_read(how, takes_jumps=takes) for takes in (True, False))
         return bool((with_jumps & ~without).any())
 
