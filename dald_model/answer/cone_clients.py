@@ -139,7 +139,7 @@ class ConeClient:
         if not asks:
             return value - best
         if not value - best <= enough:
-            best = max(best, self._sought(price, near, reach, enough, own))
+            best = max(best, self._sought(price, near, reach, value, enough, own))
         if self.here is not None and value - best < -enough:
             return self._narrower(price, near, value, reach, enough)
         return value - best if np.isfinite(best) else np.inf
@@ -155,7 +155,7 @@ class ConeClient:
         nowhere, found = np.zeros(near.size), -np.inf
         for times in NARROWER:
             own = minimised([self], [price], [reach / times], enough)[0]
-            found = value - self._sought(price, near, reach / times, enough, own)
+            found = value - self._sought(price, near, reach / times, value, enough, own)
             self._cuts = [c for c in self._cuts if c.least(price, near, nowhere) <= value + enough]
             if found >= -enough:
                 return times * found
@@ -166,23 +166,27 @@ class ConeClient:
         price: np.ndarray,
         near: np.ndarray,
         reach: np.ndarray,
+        value: float,
         enough: float,
         own: Sequence[Cut],
     ) -> float:
-        """By a solver: around the point that all bounds are counted from, to serve the others."""
+        """By a solver: around the point that all bounds are counted from, to serve the others.
+
+        ``value`` is that at the point, with prices.
+        """
         self.is_blurred = self.here is None or not own or bool(self.here.smooth)
         if self.here is None:
             found = self._by_cvxpy(self._at + near, reach, price)
             return found.value - float(price @ self._at) if found.is_optimal else -np.inf
         self._cuts += own
         known = max((cut.least(price, near, reach) for cut in own), default=-np.inf)
-        if self.here.objective(near) + float(price @ near) - known <= enough:
+        if value - known <= enough:
             return known
         nowhere, wide = np.zeros(near.size), reach + np.abs(near)
         if self._is_split and self.here.smooth:
             cut = least_within(self.here, price, nowhere, wide, enough).cut
         else:
-            cut = bounded(self._program, price, nowhere, wide).cut
+            cut = bounded(self._program, price, nowhere, wide, value - enough).cut
         self._cuts.append(cut)
         return max(known, cut.least(price, near, reach))
 

@@ -59,7 +59,11 @@ def nothing(centre: np.ndarray) -> BoxBound:
 
 
 def bounded(
-    cone: ConeProgram, linear: np.ndarray, centre: np.ndarray, reach: np.ndarray
+    cone: ConeProgram,
+    linear: np.ndarray,
+    centre: np.ndarray,
+    reach: np.ndarray,
+    wanted: float = -np.inf,
 ) -> BoxBound:
     """A lower bound of a client's cone program plus ``linear @ x`` for :math:`|x - centre|` within.
 
@@ -70,6 +74,8 @@ def bounded(
     cone : ConeProgram
     linear, centre, reach : ndarray, shape (m,)
         ``reach`` is positive: how far x may be from the centre, entry by entry.
+    wanted : float
+        The bound that would do: it is sought again where what the solver left is all that lacks.
 
     Returns
     -------
@@ -85,14 +91,14 @@ def bounded(
     for options in (*PASSES, None):
         if options is None:
             here, lengths = _balanced(here, lengths, size)
-        u, least, slopes, lost = _once(here, priced, lengths, size, options or {})
+        u, least, slopes, lost, worth = _once(here, priced, lengths, size, options or {})
         if u is None:
             continue
         cut = Cut(here.constant + least, slopes - linear)
         found = level + cut.least(linear, np.zeros(size), reach)
         if found > best.value:
             best = BoxBound(found, centre + (lengths * u)[:size], cut)
-        if lost <= ENOUGH:
+        if lost <= ENOUGH * worth and not found < wanted <= found + lost:
             break
         lengths[size:] *= np.maximum(np.abs(u[size:]), 1.0)
     return best
@@ -110,10 +116,10 @@ def _balanced(cone: ConeProgram, lengths: np.ndarray, size: int) -> tuple[ConePr
 
 def _once(
     cone: ConeProgram, cost: np.ndarray, lengths: np.ndarray, size: int, options: dict[str, Any]
-) -> tuple[np.ndarray | None, float, np.ndarray, float]:
+) -> tuple[np.ndarray | None, float, np.ndarray, float, float]:
     """The solver's point in lengths, the level and slopes of a cut, and what it loses in the box.
 
-    The latter as a share of what is at stake.
+    And what prices and curvature are worth there.
     """
     columns, matrix = lengths[cone.matrix.indices], cone.matrix.copy()
     matrix.data = matrix.data * columns * np.repeat(lengths, np.diff(matrix.indptr))
@@ -130,15 +136,17 @@ def _once(
     )
     found = solved_once(boxed, **options)
     u, z = np.array(found.x), np.array(found.z)
+    # Whatever status the solver gives, its z is in the dual cone
     if not (np.isfinite(u).all() and np.isfinite(z).all()):
-        return None, -np.inf, u, np.inf  # else, however called, its z is always in the dual cone
+        return None, -np.inf, u, np.inf, worth
     z[-2 * size :] = 0.0  # what of the box is due is told by the slopes
     bent = boxed.matrix @ u
     left = bent + boxed.linear + boxed.rows.T @ z
     level = -(u @ bent) / 2 - boxed.rhs @ z
     level -= np.abs(left[size:]) @ (AUXILIARY * np.maximum(np.abs(u[size:]), 1.0))
     lost = (bent / 2 + boxed.linear) @ u - level + np.abs(left[:size]).sum()
-    return u, float(worth * level), worth * left[:size] / lengths[:size], float(lost)
+    slopes = worth * left[:size] / lengths[:size]
+    return u, float(worth * level), slopes, float(worth * lost), worth
 
 
 def _boxed(rows: Any, lengths: np.ndarray, size: int) -> sp.csc_array:
