@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from copy import copy, deepcopy
 from dataclasses import dataclass, field, fields
-from functools import cached_property
 from typing import Any, Self
 
 import cvxpy as cp
@@ -207,17 +206,16 @@ class Answer(NotPicklable):
     trail: Trail | None = None
     began: Mapping[int, np.ndarray] | None = None
     runs: tuple[Any, ...] = ()
+    duals: Duals = field(init=False)
 
-    @cached_property
-    def duals(self) -> Duals:
-        """See the class."""
+    def __post_init__(self) -> None:
         known = {c.id: c for c in self.compiled.model.constraints}
         duals = {k: _plain(v) for k, v in self.recovered.duals.items()}
         for rule, parts in self.compiled.model.divided:
             whole = _joined(rule, parts, self.recovered.duals)
             if whole is not None:
                 known[rule.id], duals[rule.id] = rule, whole
-        return Duals(known, duals)
+        self.duals = Duals(known, duals)
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, cp.Variable):
@@ -257,7 +255,6 @@ class Answer(NotPicklable):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Other arrays, of the same compiled model."""
         found = copy(self)
-        found.__dict__.pop("duals", None)
         memo |= {id(name): name for name in self.compiled}  # a name may be known by its identity
         for each in fields(self):
             if each.name not in ("compiled", "given", "measured", "learnt", "trail"):
