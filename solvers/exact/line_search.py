@@ -49,7 +49,8 @@ def flattened(
             break
         halves = ~np.isfinite(above) | (turn % 3 == 2)
         top = np.where(halves, 0.0, above)
-        line = zero(low, high, below, top) if zero else low - below / (top - below) * (high - low)
+        with np.errstate(divide="ignore", invalid="ignore"):  # of lengths that are found already
+            line = (zero or _straight)(low, high, below, top)
         found = np.where(is_open, np.where(halves, (low + high) / 2, line), found)
         here = slope(found)
         is_low, stays = here < 0, (here < 0) == was_low
@@ -62,6 +63,13 @@ def flattened(
         is_edge = is_open & np.isinf(above) & (high <= (1 + EDGE) * low)
         found, is_open = np.where(is_edge, low, found), is_open & ~is_edge
     return found
+
+
+def _straight(
+    low: np.ndarray, high: np.ndarray, below: np.ndarray, above: np.ndarray
+) -> np.ndarray:
+    """Where slopes that are linear between two lengths are zero."""
+    return low - below / (above - below) * (high - low)
 
 
 def turned(
