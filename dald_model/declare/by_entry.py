@@ -101,13 +101,13 @@ class ByEntry(NamedTuple):
         return found
 
     def with_pieces(self, values: Mapping[int, Any]) -> dict[int, Any]:
-        """Values by id, and those of the pieces of the arrays among them."""
+        """Values by id, and of the pieces of the arrays among them those that the arrays have."""
         found = dict(values)
         for key, pieces in self.pieces.items():
             if key in values:
                 whole = flat(values[key])
                 for v, entries in pieces:
-                    found.setdefault(v.id, whole[entries].reshape(v.shape, order="F"))
+                    found[v.id] = whole[entries].reshape(v.shape, order="F")
         return found
 
 
