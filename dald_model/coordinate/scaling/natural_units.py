@@ -23,6 +23,7 @@ from __future__ import annotations
 import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
+from dald_model.coordinate.scaling.array_units import alike_in_arrays
 from dald_model.coordinate.scaling.edge_values import Alike, Parts, sides_of, together
 from dald_model.coordinate.scaling.local_minimisers import (
     ACCURACY,
@@ -74,10 +75,12 @@ class _Scaling:
 
     def units(self) -> Units:
         """See the module."""
-        stiffness, penalty, bends = self._stiffnesses()
+        stiffness, penalty, bends, is_own = self._stiffnesses()
         self._see_bounds(stiffness, penalty)
         stiffness = self._filled(stiffness)
         penalty = np.where(penalty > 0, penalty, stiffness)
+        measured = self._along(self._local.lengths)
+        penalty = alike_in_arrays(self._compiled, penalty, measured, ~is_own)
         energy = self._parts.largest(stiffness * self._distances**2)
         if self._is_agreed.any() and not self._is_agreed.all():
             energy[self._is_agreed] = energy[~self._is_agreed].max()
@@ -150,12 +153,13 @@ class _Scaling:
             widest = alike.sight.along(alike.sight.lengths(given[alike.entries]))
             np.maximum.at(found, alike.entries, widest)
 
-    def _stiffnesses(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _stiffnesses(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """How stiff entries are, and what counts for penalties, (Q,).
 
-        And how clients' variables bend.
+        And how clients' variables bend, and which entries have a stiffness of their own, (Q,).
         """
         stiffness, penalty, ends = np.zeros((3, self._compiled.size))
+        is_own = np.zeros(self._compiled.size, dtype=bool)
         bends = np.zeros(self._local.points.size)
         for alike in self._together:
             if alike.subs[0].name not in self._local.curvatures:
@@ -163,11 +167,12 @@ class _Scaling:
             sight, entries = alike.sight, alike.entries
             bend, carries, share = self._stiffness(alike)
             bends[alike.columns] = bend
+            is_own[entries[sight.curvatures(bend) > 0]] = True
             np.maximum.at(stiffness, entries, sight.curvatures(carries))
             own = sight.curvatures(share)
             np.add.at(penalty, entries, own)
             np.add.at(ends, entries, own > 0)
-        return stiffness, penalty / np.maximum(ends, 1), bends
+        return stiffness, penalty / np.maximum(ends, 1), bends, is_own
 
     def _stiffness(self, alike: Alike) -> tuple[np.ndarray, ...]:
         """How stiff clients are in their variables, (k, m): themselves, and with what rows carry.
