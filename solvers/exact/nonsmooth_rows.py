@@ -200,15 +200,11 @@ def _joint(form: Form) -> list[Term]:
 
 def _single(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The rows with one entry, its columns and the entries."""
-    if not sp.issparse(matrix):
-        rows = np.flatnonzero(np.count_nonzero(matrix, axis=1) == 1)
-        columns = (matrix[rows] != 0).argmax(axis=1)
-        return rows, columns, matrix[rows, columns]
-    own = sp.csr_array(matrix, copy=True)  # the form's own matrix keeps its zeros
-    own.eliminate_zeros()
-    rows = np.flatnonzero(np.diff(own.indptr) == 1)
-    at = own.indptr[rows]
-    return rows, own.indices[at], own.data[at]
+    own: Any = sp.coo_array(matrix)
+    is_held = own.data != 0
+    rows, columns, entries = own.row[is_held], own.col[is_held], own.data[is_held]
+    is_single = np.bincount(rows, minlength=own.shape[0])[rows] == 1
+    return rows[is_single], columns[is_single], entries[is_single]
 
 
 class NormBlock(NamedTuple):
