@@ -262,8 +262,13 @@ def test_an_interruption_before_the_first_round_is_a_status() -> None:
 
 
 def test_an_interruption_while_the_numbers_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, _ = three()
+    """Of the clients with a Parameter, which has another value by then."""
+    w, step = cp.Variable(2, name="w"), cp.Parameter(name="step", value=2.0)
+    model = dm.Model("three")
+    for i in range(3):
+        model.client(i, cp.sum_squares(w - i * step), [w >= -5])
     model.compile()
+    step.value = 1.0
     with monkeypatch.context() as patch:
         patch.setattr(dm.Subproblem, "instantiate", raises(2, KeyboardInterrupt()))
         assert model.solve().status == "interrupted"
