@@ -32,7 +32,7 @@ from dald_model.text import counted, printable, shortened
 from dald_model.validate import is_whole
 from dald_model.values import flat
 
-VERSION = 3
+VERSION = 4
 """Of the format; another one is refused."""
 MOVED = 1e-6
 """Numbers of a client that moved by more than this share of their size are others: rounding, on

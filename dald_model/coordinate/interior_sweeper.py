@@ -75,6 +75,7 @@ KEPT = (
     "round",
     "held",
     "nearest",
+    "halved",
     "gap",
 )
 """Attributes that a file holds as they are."""
@@ -120,7 +121,9 @@ class InteriorSweeper:
         self._best, self._is_stuck, self._since = np.inf, False, 0
         self._found = Found(*6 * [np.inf])
         # How near the run came to an optimum, or to a certificate that there is none
-        self._nearest, self._ray, self._gap = np.inf, np.inf, np.inf
+        self._nearest, self._ray = np.inf, np.inf
+        # And when it had halved that or the gap last: by a little less each round is no standstill
+        self._halved, self._gap = np.inf, np.inf
 
     @gc_paused
     def run(self, state: State, stages: Levels, tolerance: float) -> Record:
@@ -153,9 +156,11 @@ class InteriorSweeper:
             found, is_stuck = self._iterate(self._joint, state)
         joint, worst = self._joint, self._worst(found)
         nearest = min(worst, self._ray)
-        is_nearer = nearest < self._nearest / 2 or abs(found.gap) < self._gap / 2
-        self._since = 0 if is_nearer else self._since + 1
-        self._nearest, self._gap = min(nearest, self._nearest), min(abs(found.gap), self._gap)
+        gap, self._nearest = abs(found.gap), min(nearest, self._nearest)
+        self._since += 1
+        if nearest < self._halved / 2 or gap < self._gap / 2:
+            self._since = 0
+            self._halved, self._gap = min(nearest, self._halved), min(gap, self._gap)
         is_interior = self._held is None or joint.coordinator.is_free  # else rays are of a set
         is_slow = self._since >= PATIENCE and self._nearest > INACCURATE
         if is_slow and is_interior and not self._has_asked:
@@ -323,7 +328,7 @@ class InteriorSweeper:
         self._joint = self._anew(joint)
         self._first = self._worth_first(self._joint.coordinator)
         self._held, self._best, self._since = None, np.inf, 0
-        self._nearest, self._gap = np.inf, np.inf
+        self._nearest, self._halved, self._gap = np.inf, np.inf, np.inf
         self._later = None  # which is in other units
         return None
 
@@ -363,7 +368,8 @@ class InteriorSweeper:
             if ray <= PROVED:
                 # Least squares of collinear columns fall along a ray by all digits of an iterate
                 self._prove(state)
-                self._has_ground, self._ray, self._nearest = True, np.inf, np.inf
+                self._has_ground, self._ray = True, np.inf
+                self._nearest, self._halved = np.inf, np.inf
 
     @property
     def _is_known(self) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from importlib import import_module
+from itertools import pairwise
 from typing import Any
 
 import cvxpy as cp
@@ -370,3 +371,28 @@ def test_what_rounding_ended_is_no_answer_where_its_gap_is_not_proved() -> None:
     assert drawn.label(result) == "wrong"
     assert result.status == "stalled"
     assert "of the cost of consensus" in result.detail
+
+
+@pytest.mark.parametrize("seed", [4, 9, 17, 19])
+def test_a_run_that_nearly_halves_its_residuals_each_round_asks_for_no_proof(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """That there is no optimum, for which a program of all clients is solved."""
+    rng = np.random.default_rng(seed)
+    x, model, losses = [cp.Variable(6) for _ in range(6)], dm.Model("tails"), []
+    sizes = np.r_[1.0, 10.0 ** rng.uniform(-3, 4, 6)[1:]]
+    for i, own in enumerate(x):
+        records = int(np.exp(rng.uniform(0, 7))) + 1
+        A = np.abs(rng.standard_t(1.0, size=(records, 6))) * sizes
+        b = A @ (rng.normal(size=6) / sizes) + rng.standard_t(1.2, size=records) + 4
+        model.client(i, cp.norm1(A @ own - b))
+        losses.append(cp.norm1(A @ x[0] - b))
+    model.consensus(*[one == other for one, other in pairwise(x)])
+    asked: list[Any] = []
+    sweeper = import_module("dald_model.coordinate.interior_sweeper")
+    monkeypatch.setattr(sweeper, "proof", lambda *given: asked.append(given))
+    result = model.solve(disclose="curvature")
+    assert result.status == "optimal"
+    assert not asked
+    least: Any = cp.Problem(cp.Minimize(sum(losses))).solve(solver=cp.HIGHS)
+    assert result.value == pytest.approx(least, rel=1e-6)
