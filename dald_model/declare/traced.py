@@ -34,7 +34,7 @@ POINTS = 2
 ROUNDED = 1e-9
 """Relative difference of their costs: the same sums in another order differ by some 1e-13."""
 
-ROOM = 2**18
+IN_CACHE = 2**18
 """Numbers of owners that are looked at in one go: 2 MB, which stay in a cache."""
 
 Read = Callable[[Hashable, Any], tuple[Any, Any]]
@@ -234,7 +234,7 @@ def _alike(rest: Sequence[Owner], read: Read) -> tuple[dict[Hashable, Client], l
     theirs = [(v, places.get(id(v))) for v in known.variables]
     has_own = any(place is not None for _, place in theirs)
     others: list[Owner] = []
-    at_once = max(1, ROOM // max(1, sum(one.constant.size for one in leaves)))
+    at_once = max(1, IN_CACHE // max(1, sum(one.constant.size for one in leaves)))
     for start in range(0, len(rest), at_once):
         some = [rest[0], *rest[max(1, start) : start + at_once]]
         blocks = {

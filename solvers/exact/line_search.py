@@ -27,8 +27,8 @@ def flattened(
     """Lengths in (0, 1] at which the slopes are at most ``FLATTER`` of those at 0, (k,).
 
     By regula falsi between a point before and one beyond the minimum, where the slope at an end
-    that stays is halved (the Illinois rule), and by halves each third time and where the slope at
-    the end is infinite, as beyond a domain.
+    that stays is halved (the Illinois rule), or by ``zero``, and by halves each third time and
+    where the slope at the end is infinite, as beyond a domain.
 
     Parameters
     ----------

@@ -55,8 +55,6 @@ LARGEST = 5000
 measured for 2,000, of which the cube is some 3 s."""
 KINKS = ("abs", "norm")
 """Kinds that are eliminated at the head of a cone."""
-NOWHERE: list[Place] = []
-"""Where clients without constraints and kinks have multipliers."""
 NOTHING_BESIDE = 0, 0, ()
 """No equalities, no inequalities, no terms: the middle of a form's shape."""
 
@@ -106,7 +104,8 @@ class Assembly:
         alone = {name: forms[name] for name in forms if name not in within}
         is_read = are_read([*alone.values()], takes_jumps=self.takes_jumps)
         self._numbers = Numbers([*alone], is_read, [*batches.values()])
-        self._places = dict.fromkeys(forms, (Encoding.ROWS, NOWHERE))
+        nowhere: list[Place] = []  # as of many, which have neither constraints nor kinks
+        self._places = dict.fromkeys(forms, (Encoding.ROWS, nowhere))
         read = iter(is_read.tolist())
         for name in forms:
             if name in alone:
