@@ -43,7 +43,7 @@ from dald_model.coordinate.stopping import Accuracy, FixedBudget, Stopping
 from dald_model.deadline import TimeUpError, within
 from dald_model.engines.dispatch import SolverLayer, rested
 from dald_model.engines.engine import Engine
-from dald_model.engines.idle import IdleLayer
+from dald_model.engines.idle import IdleLayer, Layer
 from dald_model.engines.placement import Placement
 from dald_model.options import (
     DEFAULT_ACCELERATION,
@@ -309,7 +309,7 @@ def solve(
         patience = [one.leave_after for one in changes if isinstance(one, Unanswered)]
         placement = None if engine is None else Placement(engine, bool(patience), *patience[:1])
         if own.sweeper is not None:
-            layer = IdleLayer(compiled)
+            layer: Layer = IdleLayer()
         else:
             layer = rested(compiled, method.solver, around, placement)
         units = Units.plain(compiled)
@@ -320,6 +320,7 @@ def solve(
         if is_measured and saved is None:
             if known is None:
                 asked = layer if method.solver is None else SolverLayer(compiled, None)
+                assert isinstance(asked, SolverLayer)  # no run without clients' solvers is measured
                 known = Measured.anew(compiled, asked)
             units, measured = known.units, known
         # What is given is a setting of the paper's or of a textbook's, which starts at zero.
@@ -375,12 +376,12 @@ def solve(
         run = Run(membership, method, state, rule, layer, settings, progress)
         if saved is not None:
             run.restore(saved.restored(run.kept()))
-            if is_measured:
+            if is_measured and isinstance(layer, SolverLayer):
                 measured = Measured.again(compiled, run.state.units, layer)
         outcome = run.go()
         ended = outcome.termination
         is_whole = outcome.error is None and ended.status not in CUT_SHORT
-        if is_whole and not isinstance(layer, IdleLayer):
+        if is_whole and isinstance(layer, SolverLayer):
             compiled.resting = layer
         progress.ended(len(outcome.rows), str(ended.status), ended.detail)
     except KeyboardInterrupt:  # in the rounds it is caught, so this was before

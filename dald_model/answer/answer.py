@@ -12,7 +12,8 @@ import numpy as np
 
 from dald_model.answer.by_name import ClientValues, chosen
 from dald_model.answer.extrapolation import Trail
-from dald_model.compile.decomposition import Decomposition, Recovered
+from dald_model.compile.decomposition import Decomposition
+from dald_model.compile.recovered import Recovered
 from dald_model.coordinate.acceleration.local_models import ModelState
 from dald_model.coordinate.scaling.reuse import Measured
 from dald_model.coordinate.state import State

@@ -13,7 +13,8 @@ import numpy as np
 from dald_model.answer.claim import Points, client_costs, recovered, split
 from dald_model.answer.result import Result
 from dald_model.answer.scale import NOISE
-from dald_model.compile.decomposition import Decomposition, Recovered
+from dald_model.compile.decomposition import Decomposition
+from dald_model.compile.recovered import Recovered
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.outcome import Outcome, objective
 from dald_model.coordinate.status import Status

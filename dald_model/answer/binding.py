@@ -11,7 +11,8 @@ import numpy as np
 
 from dald_model.answer.result import Result
 from dald_model.answer.saving import meant, outline, taken
-from dald_model.compile.decomposition import Decomposition, Recovered
+from dald_model.compile.decomposition import Decomposition
+from dald_model.compile.recovered import Recovered
 from dald_model.coordinate.scaling.units import Units
 from dald_model.coordinate.state import State
 from dald_model.errors import ResultError

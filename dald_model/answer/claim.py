@@ -13,8 +13,9 @@ import numpy as np
 from dald_model.answer.answer import Answer
 from dald_model.answer.domains import clients_inside, settle
 from dald_model.answer.rescaling import cost_at
-from dald_model.compile.decomposition import Decomposition, Recovered
+from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.objectives import batch_objectives, objectives
+from dald_model.compile.recovered import Recovered
 from dald_model.coordinate.state import State
 from dald_model.declare.client import Client, Problem, all_in_one, unique_variables
 from dald_model.declare.stacked_sum import stacked_sum

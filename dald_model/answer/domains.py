@@ -19,7 +19,8 @@ import numpy as np
 import scipy.sparse.linalg as spla
 
 from dald_model._cvxpy import Inequality, is_affine_throughout
-from dald_model.compile.decomposition import Decomposition, Recovered
+from dald_model.compile.decomposition import Decomposition
+from dald_model.compile.recovered import Recovered
 from dald_model.declare.affine import affine_map
 from dald_model.declare.client import unique_variables
 from dald_model.values import flat, holding, is_inside

@@ -187,7 +187,7 @@ def _slopes(
         return None
     found = form.quadratic.times(point) + form.quadratic.linear + price
     if form.smooth:
-        found = found + Terms([form.smooth], form.size).gradients(None, point[None])[0]
+        found = found + Terms.of([form.smooth], form.size).gradients(None, point[None])[0]
     matrix, level = affine_map(priced, list(sub.variables))
     row = np.asarray(sp.csr_array(matrix).todense()).ravel()
     return found + row, abs(float(row @ point + flat(level)[0]))

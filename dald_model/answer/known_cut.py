@@ -71,7 +71,7 @@ def _smooth(form: Form, u: np.ndarray) -> tuple[np.ndarray, float]:
     bent = form.quadratic.times(u)
     slopes, level = bent + form.quadratic.linear, float((bent / 2 + form.quadratic.linear) @ u)
     if form.smooth:
-        terms = Terms([form.smooth], form.size)
+        terms = Terms.of([form.smooth], form.size)
         slopes = slopes + terms.gradients(None, u[None])[0]
         level += float(terms.values(None, u[None])[0])
     return slopes, level

@@ -279,7 +279,7 @@ def _steepness_alike(forms: list[Form], at: np.ndarray) -> tuple[np.ndarray, np.
     kinks = np.zeros(slopes.shape)
     with np.errstate(all="ignore"):
         if forms[0].smooth:
-            terms = Terms([form.smooth for form in forms], points.shape[1])
+            terms = Terms.of([form.smooth for form in forms], points.shape[1])
             slopes = slopes + terms.gradients(None, points)
             bends = bends + np.diagonal(terms.hessians(None, points), axis1=1, axis2=2)
         for form, sharp in zip(forms, kinks, strict=True):

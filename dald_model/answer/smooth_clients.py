@@ -76,7 +76,7 @@ class SmoothClients:
             roots = [one.root for one in self._quadratics]
             shape = max(root.shape[0] for root in roots), forms[0].size
             self._roots = together(roots, shape), together([abs(root) for root in roots], shape)
-        self._terms = Terms([f.terms for f in forms], forms[0].size) if forms[0].terms else None
+        self._terms = Terms.of([f.terms for f in forms], forms[0].size) if forms[0].terms else None
 
     @classmethod
     def of_batch(cls, compiled: Decomposition, batch: Batch) -> SmoothClients:
@@ -88,7 +88,7 @@ class SmoothClients:
         assert forms.matrix is not None
         found._linear, found._matrix = batch.own(forms.linear), batch.own(forms.matrix)
         stacks = [Stack.of_stacked(*one, at.size) for one in forms.terms_of(at)]
-        found._terms = Terms.of_stacks(stacks, at.size, forms.like.size) if stacks else None
+        found._terms = Terms(stacks, at.size, forms.like.size) if stacks else None
         return found
 
     @property

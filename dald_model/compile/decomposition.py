@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Hashable, ItemsView, Iterator, KeysView, Mapping, ValuesView
-from copy import deepcopy
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable, ItemsView, KeysView, Mapping, ValuesView
 from functools import cached_property
 from itertools import accumulate, chain
 from typing import Any
@@ -17,6 +15,7 @@ import numpy as np
 from dald_model._cvxpy import value_of
 from dald_model.compile.coupling_split import take_apart
 from dald_model.compile.lowering import Lowering
+from dald_model.compile.recovered import Copies, Recovered
 from dald_model.compile.stacked_forms import Batch, StackedForms
 from dald_model.compile.stacked_sides import StackedSides
 from dald_model.compile.subproblem import Subproblem
@@ -30,78 +29,6 @@ from dald_model.not_picklable import NotPicklable
 from dald_model.schedule.network import HierarchicalNetwork, Levels, safest
 from dald_model.text import listed
 from dald_model.values import flat, holding
-
-
-@dataclass(frozen=True, eq=False)
-class Recovered:
-    """What the iterates mean in the user's terms; keys are ids of cvxpy objects.
-
-    Attributes
-    ----------
-    values : dict
-        Variable id -> value. A shared variable has the server's value, or the mean of its
-        copies where there is no server.
-    at_clients : dict
-        Client -> {id of the user's variable: value at that client}.
-    duals : dict
-        Constraint id -> values of its cvxpy ``dual_variables``, for local and consensus
-        constraints, with cvxpy's signs.
-    local_duals : dict
-        Client -> the same for each of its own constraints, in their order. A constraint that
-        stands in several clients has a share in each, and the sum of them in ``duals``.
-    """
-
-    values: dict[int, np.ndarray]
-    at_clients: dict[Hashable, dict[int, np.ndarray]] | Copies
-    duals: dict[int, tuple[Any, ...]]
-    local_duals: Mapping[Hashable, Any]
-
-
-class Copies(Mapping[Hashable, dict[int, np.ndarray]]):
-    """Client -> {id of the user's variable: value at that client}, made when asked for.
-
-    Parameters
-    ----------
-    compiled : Decomposition
-    points : dict
-        Client -> vector of its local variables.
-    """
-
-    def __init__(self, compiled: Decomposition, points: Mapping[Hashable, np.ndarray]) -> None:
-        self._compiled, self.points = compiled, points
-        self._made: dict[Hashable, dict[int, np.ndarray]] = {}
-
-    def is_made(self, name: Hashable) -> bool:
-        """Whether somebody asked for this client's, and may have written into them."""
-        return name in self._made
-
-    def __getitem__(self, name: Hashable) -> dict[int, np.ndarray]:
-        if name not in self._made:
-            compiled = self._compiled
-            local = compiled[name].spread(self.points[name]).items()
-            found = {compiled.origins[key]: x for key, x in local}
-            found |= {compiled.served[key]: x for key, x in local if key in compiled.served}
-            order = compiled.order_of_variables
-            found = {key: found[key] for key in sorted(found, key=order.__getitem__)}
-            self._made[name] = compiled.arrays.with_arrays(found, absent=np.nan)
-        return self._made[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._compiled
-
-    def __iter__(self) -> Iterator[Hashable]:
-        return iter(self._compiled)
-
-    def __len__(self) -> int:
-        return len(self._compiled)
-
-    def __or__(self, other: Mapping[Any, Any]) -> dict[Hashable, Any]:
-        return {**self, **other}
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Copies:
-        found = Copies(self._compiled, deepcopy(self.points, memo))
-        found._made = deepcopy(self._made, memo)
-        return found
 
 
 class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
@@ -351,7 +278,7 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
             # A server's mean has the skew part of the prices, which are of no consequence
             values[key] = (agreed + agreed.T) / 2 if is_symmetric else agreed
         values = self.arrays.with_arrays(values)
-        at_clients = Copies(self, points)
+        at_clients = Copies(self, points, self._spread)
         found = {}
         stated = self.stated_duals(duals, left)
         for name, client in self.model.stated.items():
@@ -368,6 +295,15 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
             shape = part.agreement.left.shape
             found[part.agreement.constraint.id] = (dual.reshape(shape, order="F"),)
         return Recovered(values, at_clients, found, duals)
+
+    def _spread(self, name: Hashable, point: np.ndarray) -> dict[int, np.ndarray]:
+        """The values of the user's variables at a client, in the user's order."""
+        local = self[name].spread(point).items()
+        found = {self.origins[key]: x for key, x in local}
+        found |= {self.served[key]: x for key, x in local if key in self.served}
+        order = self.order_of_variables
+        found = {key: found[key] for key in sorted(found, key=order.__getitem__)}
+        return self.arrays.with_arrays(found, absent=np.nan)
 
     @cached_property
     def _copies(self) -> dict[int, tuple[dict[Hashable, slice], tuple[int, ...], bool]]:

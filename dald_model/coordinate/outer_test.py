@@ -14,7 +14,7 @@ from dald_model.coordinate.method import Goal, Method
 from dald_model.coordinate.scaling.edge_values import Parts
 from dald_model.coordinate.settings import EndProof, Settings
 from dald_model.coordinate.state import State
-from dald_model.engines.dispatch import SolverLayer
+from dald_model.engines.idle import Layer
 from dald_model.schedule.round_state import Residuals
 
 SMALL = 1e-2
@@ -76,7 +76,7 @@ class OuterTest:
     """
 
     def __init__(
-        self, membership: Membership, method: Method, settings: Settings, layer: SolverLayer
+        self, membership: Membership, method: Method, settings: Settings, layer: Layer
     ) -> None:
         self._membership, self._method = membership, method
         self._settings, self._layer = settings, layer

@@ -13,7 +13,7 @@ from dald_model.coordinate.method import Method
 from dald_model.coordinate.settings import Settings
 from dald_model.coordinate.state import State
 from dald_model.coordinate.stopping import Stopping, is_one_sweep
-from dald_model.engines.dispatch import SolverLayer
+from dald_model.engines.idle import Layer
 from dald_model.errors import OptionError
 from dald_model.schedule.coordination import Bound
 from dald_model.schedule.network import Levels
@@ -112,7 +112,7 @@ class Proposals:
     """
 
     def __init__(
-        self, membership: Membership, method: Method, settings: Settings, layer: SolverLayer
+        self, membership: Membership, method: Method, settings: Settings, layer: Layer
     ) -> None:
         self._membership, self._method = membership, method
         self._settings, self._layer = settings, layer

@@ -17,7 +17,7 @@ from dald_model.coordinate.settings import Settings
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Asking
 from dald_model.coordinate.sweeper import Record
-from dald_model.engines.dispatch import SolverLayer
+from dald_model.engines.idle import Layer
 from dald_model.schedule.round_state import Residuals
 
 Row = dict[str, Any]
@@ -63,7 +63,7 @@ class Recorder:
     """The history of a run."""
 
     def __init__(
-        self, membership: Membership, layer: SolverLayer, settings: Settings, progress: Progress
+        self, membership: Membership, layer: Layer, settings: Settings, progress: Progress
     ) -> None:
         self.rows: list[dict[str, Any]] = []
         self._membership, self._layer, self._settings = membership, layer, settings

@@ -36,6 +36,7 @@ from dald_model.coordinate.stopping import FixedBudget, Stopping
 from dald_model.coordinate.sweeper import Record, SerialSweeper, Sweeper
 from dald_model.deadline import TimeUpError
 from dald_model.engines.dispatch import SolverLayer
+from dald_model.engines.idle import Layer
 from dald_model.errors import DaldError
 from dald_model.gc_pause import gc_paused
 from dald_model.schedule.round_state import Moment, Residuals
@@ -81,7 +82,7 @@ class Run:
         method: Method,
         state: State,
         rule: PenaltyRule,
-        layer: SolverLayer,
+        layer: Layer,
         settings: Settings,
         progress: Progress,
     ) -> None:
@@ -105,19 +106,22 @@ class Run:
         self._stopping = settings.stopping or self._default_stopping()
         self._is_tested = settings.tests(method)
         check_order(membership, self._stopping, method)
-        self._sweeper: Sweeper = SerialSweeper(
-            layer, method.after_stage, method.goal is Goal.FIXED_POINT
-        )
-        if isinstance(state.reduce, AmongPeers):
-            self._sweeper = PeerSweeper(layer, state.reduce)
+        self._sweeper = self._made_sweeper()
+        self._recorder = Recorder(membership, layer, settings, progress)
+
+    def _made_sweeper(self) -> Sweeper:
+        """Of the method; else of its solver layer, with peers where there is no coordinator."""
+        method, layer, settings = self.method, self.layer, self.settings
         if method.sweeper is not None:
             enough = max(settings.eps_pri, settings.eps_dual)
             if settings.is_watched:
                 enough = math.inf
-            self._sweeper = method.sweeper(
-                membership.compiled, settings.placement, settings.interior, enough
-            )
-        self._recorder = Recorder(membership, layer, settings, progress)
+            compiled = self.membership.compiled
+            return method.sweeper(compiled, settings.placement, settings.interior, enough)
+        assert isinstance(layer, SolverLayer)
+        if isinstance(self.state.reduce, AmongPeers):
+            return PeerSweeper(layer, self.state.reduce)
+        return SerialSweeper(layer, method.after_stage, method.goal is Goal.FIXED_POINT)
 
     def go(self) -> Outcome:
         """Run inner loops until the run ends.

@@ -145,6 +145,10 @@ class AlikeClient(Client):
         return []
 
     @property
+    def _called(self) -> str:
+        return f"Client {self.name!r}"
+
+    @property
     def _both(self) -> tuple[Leaves, Leaves]:
         """Variables and constants of the other's, and what stands in their places."""
         assert self._first.leaves is not None

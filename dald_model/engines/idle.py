@@ -1,40 +1,39 @@
-"""Solver layer of a method that minimises no client: nobody is assigned, and nothing is opened."""
+"""Layer of a method that minimises no client: nobody is assigned, and nothing is opened."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any, TypeAlias
 
-from dald_model.compile.decomposition import Decomposition
+import numpy as np
+
 from dald_model.engines.assignment import Event
 from dald_model.engines.dispatch import SolverLayer
+from dald_model.engines.failover import Loss
+from dald_model.solvers.base import Multipliers
 
 
-class IdleLayer(SolverLayer):
+class IdleLayer:
     """What a run asks of a layer where the rounds are the method's own, as an interior point's."""
 
-    def __init__(self, compiled: Decomposition) -> None:
-        self.compiled, self.round = compiled, 0
-        self._placement = None
-        self._unanswered = {}
+    is_elsewhere = goes_on = False
+    is_exact = minimises = True
+    losses: tuple[Loss, ...] = ()
+    events: tuple[Event, ...] = ()
+    round = 0
 
-    @property
-    def is_exact(self) -> bool:
-        """True: no accuracy is asked for."""
-        return True
-
-    @property
-    def minimises(self) -> bool:
-        """True: no client is brought nearer to a minimiser by some steps."""
-        return True
-
-    @property
-    def events(self) -> list[Event]:
-        """None, as no solver can fail."""
-        return []
+    def __init__(self) -> None:
+        self.unanswered: dict[Hashable, int] = {}
 
     def renew(self) -> None:
         """There are no sessions."""
+
+    def keep(self) -> None:
+        """There are no multipliers of a best iterate to ask for."""
+
+    def collect(self, encodings: np.ndarray) -> Iterator[tuple[np.ndarray, Multipliers]]:
+        """None; see :meth:`keep`."""
+        return iter(())
 
     def kept(self) -> dict[str, Any]:
         """There is nothing to keep."""
@@ -42,3 +41,7 @@ class IdleLayer(SolverLayer):
 
     def restore(self, kept: Mapping[str, Any]) -> None:
         """See :meth:`kept`."""
+
+
+Layer: TypeAlias = SolverLayer | IdleLayer
+"""What a run is given."""

@@ -71,7 +71,7 @@ class SummandGroup(NamedTuple):
         size = max(form.size for form in forms)
         matrices = [matrix for form in forms if (matrix := square_of(form)) is not None]
         quadratic = together(matrices, (size, size)) if matrices else None
-        terms = Terms([terms_of(form) for form in forms], size)
+        terms = Terms.of([terms_of(form) for form in forms], size)
         return cls(terms, quadratic)
 
     def take(self, members: np.ndarray) -> SummandGroup:

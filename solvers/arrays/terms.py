@@ -25,41 +25,36 @@ class Terms:
 
     Parameters
     ----------
-    clients : sequence
-        The terms of every client.
-    size : int
-        Variables, m; of clients that have fewer the last are not looked at.
+    stacks : list of Stack
+        For each term the arrays of all clients.
+    count, size : int
+        Clients k, and variables m of each.
+    given : sequence
+        The terms of every client, of which the arrays were made.
     """
 
-    def __init__(self, clients: Sequence[Sequence[Term]], size: int) -> None:
-        self._given = clients
-        places = zip(*clients, strict=True)
-        self._set(len(clients), size, [Stack.of(terms, size) for terms in places])
-
-    def _set(self, count: int, size: int, stacks: list[Stack]) -> None:
+    def __init__(
+        self, stacks: list[Stack], count: int, size: int, given: Sequence[Sequence[Term]] = ()
+    ) -> None:
         self.count, self.size = count, size
-        self._stacks = stacks
+        self._stacks, self._given = stacks, given
         self._smooth = [stack for stack in stacks if stack.kind.is_smooth]
         self._kinked = [stack for stack in stacks if not stack.kind.is_smooth]
 
     @classmethod
-    def of_stacks(cls, stacks: list[Stack], count: int, size: int) -> Terms:
-        """Those of so many clients, from arrays of each of their terms."""
-        found = object.__new__(cls)
-        found._given = []
-        found._set(count, size, stacks)
-        return found
+    def of(cls, clients: Sequence[Sequence[Term]], size: int) -> Terms:
+        """From the terms of every client; of clients with fewer variables the last stay out."""
+        stacks = [Stack.of(terms, size) for terms in zip(*clients, strict=True)]
+        return cls(stacks, len(clients), size, clients)
 
     def again(self, clients: Sequence[Sequence[Term]]) -> Terms:
         """Those of as many other clients; where matrices are the same ones, they are not copied."""
         pairs = zip(chain(*clients), chain(*self._given), strict=True)
         if not all(has_matrix_of(*pair) for pair in pairs):
-            return Terms(clients, self.size)
-        found, places = object.__new__(Terms), zip(*clients, strict=True)
-        stacks = zip(self._stacks, places, strict=True)
-        found._given = clients
-        found._set(self.count, self.size, [stack.again(terms) for stack, terms in stacks])
-        return found
+            return Terms.of(clients, self.size)
+        pairs = zip(self._stacks, zip(*clients, strict=True), strict=True)
+        stacks = [stack.again(terms) for stack, terms in pairs]
+        return Terms(stacks, self.count, self.size, clients)
 
     @property
     def has_slopes(self) -> bool:
@@ -78,9 +73,8 @@ class Terms:
 
     def part(self, which: np.ndarray) -> Terms:
         """Those of some clients; their matrices are copied unless ``which`` is a range."""
-        chosen, index = object.__new__(Terms), selection(which)
-        chosen._set(which.size, self.size, [stack.take(index) for stack in self._stacks])
-        return chosen
+        index = selection(which)
+        return Terms([stack.take(index) for stack in self._stacks], which.size, self.size)
 
     def values(self, which: np.ndarray | None, x: np.ndarray) -> np.ndarray:
         """The sums of all terms, shape (k,)."""

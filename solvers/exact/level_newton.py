@@ -132,7 +132,7 @@ class LevelNewton:
     def _inner(self) -> np.ndarray:
         """A point in the domain of all terms for every client."""
         given = [[*chain(f.goal.terms, *(one.terms for one in f.limits))] for f in self._forms]
-        return Terms(given, self.linear.shape[1]).inner()
+        return Terms.of(given, self.linear.shape[1]).inner()
 
 
 def inner_steps(

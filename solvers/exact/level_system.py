@@ -62,7 +62,7 @@ class Functions(NamedTuple):
         size = forms[0].goal.slope.size
 
         def terms(limits: Sequence[Limit]) -> Terms:
-            return Terms([limit.terms for limit in limits], size)
+            return Terms.of([limit.terms for limit in limits], size)
 
         goals = [form.goal for form in forms]
         each = zip(*(form.limits for form in forms), strict=True)

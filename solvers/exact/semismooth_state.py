@@ -61,7 +61,7 @@ class ClientState:
 
     def __init__(self, forms: Sequence[Form]) -> None:
         smooth = [form.smooth for form in forms]
-        self.smooth = Terms(smooth, forms[0].size) if smooth[0] else None
+        self.smooth = Terms.of(smooth, forms[0].size) if smooth[0] else None
         self._begin(NonsmoothRows.of(forms), forms[0].size)
 
     def take(self, forms: Sequence[Form]) -> None:

@@ -74,7 +74,7 @@ def _by_tangents(
 ) -> tuple[BoxBound, bool]:
     """The best bound by tangents, and whether it is as high as the client's own values."""
     here, size = form.around(centre), form.size
-    terms, worth = Terms([here.smooth], size), float(np.abs(linear) @ reach)
+    terms, worth = Terms.of([here.smooth], size), float(np.abs(linear) @ reach)
     enough = max(enough, LOSABLE * worth)
     level = float(linear @ centre)
     best, u = nothing(centre), np.zeros(size)

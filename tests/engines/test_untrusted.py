@@ -17,10 +17,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dald_model as dm
-from dald_model.engines.schema import HEADER
 from dald_model.solvers import NAMED, Turn
 from tests.engines import tampered
 
+HEADER = 2**22
+"""The most bytes of a header, 4 MiB."""
 NO_CLIENT = "unpack: the bytes are no packed client; expected those of pack"
 ROWS, TERMS, COLUMNS, CONES = range(4)
 

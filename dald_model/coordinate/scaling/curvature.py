@@ -125,7 +125,7 @@ def _of_shape(subs: Sequence[Subproblem], at: Sequence[np.ndarray | None]) -> li
     hessians = np.array([form.quadratic.full for form in forms])
     gradients = np.array([form.quadratic.linear for form in forms])
     if forms[0].smooth:
-        terms = Terms([list(form.smooth) for form in forms], size)
+        terms = Terms.of([list(form.smooth) for form in forms], size)
         inner = terms.inner()
         starts = np.array([own if one is None else one for one, own in zip(at, inner, strict=True)])
         bent, slopes, is_inside = _bends(terms, starts)
