@@ -96,6 +96,10 @@ PICKS = (diag_mat, Trace, upper_tri)
 """Atoms that use some entries of their argument whatever is asked of them."""
 STACKED = (Hstack, Vstack, Concatenate)
 """Atoms that have the entries of their arguments, each once."""
+ENTRYWISE = (NegExpression, cp.AddExpression, cp.multiply, DivExpression, Elementwise)
+"""Atoms of which an entry depends on the same entry of the arguments only."""
+PRODUCTS = (cp.MulExpression, cp.multiply, DivExpression)
+"""Atoms that multiply an argument by numbers."""
 
 
 held = attrgetter("_value")

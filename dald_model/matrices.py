@@ -12,10 +12,8 @@ from scipy.sparse.csgraph import connected_components
 
 from dald_model.errors import DecompositionError
 from dald_model.model import Model
+from dald_model.sizes import INFINITE
 from dald_model.text import listed
-
-INFINITE = 1e20
-"""Bounds from here on are none, as in MPS files and in the test sets of quadratic programs."""
 
 
 class Rows(NamedTuple):

@@ -19,8 +19,8 @@ FOLDED = 20
 """More clients than these are told by kind, not one by one."""
 UNBROKEN = 12
 """Cells of a notebook's table up to so many characters stay on one line, as ``171 -> 21``."""
-KINDS = 6
-"""The most kinds of clients that are told."""
+SHOWN = 6
+"""The most of one kind, as clients, constraints or summands, that are shown one by one."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def together(texts: Iterable[str], width: int) -> str:
 def folded(
     frame: pd.DataFrame, width: int, names: str = "client", exact: Collection[str] = ()
 ) -> pd.DataFrame:
-    """A table of clients as a table of kinds of them, at most ``KINDS`` of these.
+    """A table of clients as a table of kinds of them, at most ``SHOWN`` of these.
 
     Of one kind are rows whose cells differ in numbers alone, and not in the ``exact`` columns. The
     column of names becomes that of
@@ -167,8 +167,8 @@ def folded(
         kinds.setdefault(row, []).append(at)
     largest = sorted(kinds.values(), key=len, reverse=True)
     shown, rest = largest, []
-    if len(largest) > KINDS:
-        shown, rest = largest[: KINDS - 1], largest[KINDS - 1 :]
+    if len(largest) > SHOWN:
+        shown, rest = largest[: SHOWN - 1], largest[SHOWN - 1 :]
     rows = [
         {
             f"{names}s": together(frame[names].iloc[members].astype(str), width),

@@ -15,8 +15,6 @@ import scipy.sparse as sp
 
 BYTES = 8
 """Of one number that is sent."""
-ROUNDING = 1e-14
-"""Share of what a number is a sum of below which it is a rounding error."""
 
 REFUSALS = (
     AssertionError,

@@ -13,6 +13,8 @@ from dald_model.compile.subproblem import Subproblem
 
 FOUND = ("optimal", "optimal_inaccurate")
 """Statuses of an answer that has a point to go on with."""
+PROVEN = ("infeasible", "unbounded")
+"""Statuses that have to be proved: a client's most general solver is believed then."""
 
 NOTHING = np.zeros(0)
 

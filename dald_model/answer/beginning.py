@@ -17,11 +17,8 @@ from dald_model.coordinate.scaling.units import Units
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
 from dald_model.errors import OptionError
+from dald_model.sizes import ORDER
 from dald_model.text import listed
-
-OTHER = 10.0
-"""Natural units of another size than this many times those of the result that a run goes on from
-are those of another problem, to which its prices and penalties are scaled."""
 
 
 def still_measured(compiled: Decomposition, start: Any) -> Measured | None:
@@ -108,4 +105,4 @@ def _grown(now: np.ndarray, before: np.ndarray) -> np.ndarray | float:
     if now is before:
         return 1.0
     ratio = now / before
-    return np.where((ratio > OTHER) | (ratio < 1 / OTHER), ratio, 1.0)
+    return np.where((ratio > ORDER) | (ratio < 1 / ORDER), ratio, 1.0)

@@ -25,9 +25,7 @@ import numpy as np
 from dald_model.answer.cone_clients import ConeClient, minimised
 from dald_model.answer.smooth_clients import SmoothClients, is_free_server
 from dald_model.compile.decomposition import Decomposition
-
-STEPS = 6
-"""Newton steps at most; near an answer two are enough."""
+from dald_model.sizes import STEPS
 
 
 class Bound(NamedTuple):

@@ -19,7 +19,7 @@ from dald_model.compile.recovered import Recovered
 from dald_model.coordinate.state import State
 from dald_model.declare.client import Client, Problem, all_in_one, unique_variables
 from dald_model.declare.stacked_sum import stacked_sum
-from dald_model.declare.traced import ROUNDED
+from dald_model.sizes import SAME
 from dald_model.solvers.base import Encoding
 from dald_model.values import flat
 
@@ -167,7 +167,7 @@ class Claim:
         beyond = {key: x + (1 + np.abs(x)) / 2 for key, x in self.answer.items()}
         for at, points in ((self.answer, self.points), (beyond, split(self.compiled, beyond))):
             costs = np.array([*client_costs(self.compiled, points, self.live).values()])
-            size = ROUNDED * np.abs(costs).sum()
+            size = SAME * np.abs(costs).sum()
             if not np.isclose(cost_at(total, at), costs.sum(), 0.0, size, equal_nan=True):
                 return False
         return True

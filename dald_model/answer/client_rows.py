@@ -9,10 +9,8 @@ import scipy.sparse as sp
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import Form
+from dald_model.sizes import ROUNDING
 
-CANCELLED = 1e-14
-"""Share of the largest coefficient of a row, or slope of a client, below which another is what
-rounding left of zero; of a curvature the square."""
 SHORTER = 1e-4
 """Share of a client's longest length below which an entry is compared with the others by rows."""
 
@@ -41,7 +39,7 @@ class ClientRows:
         self._right = np.where(moves > 0, moves, np.inf)
         largest = np.zeros(count)
         np.maximum.at(largest, self._row, self._data)
-        self._is_held = self._data > CANCELLED * largest[self._row]
+        self._is_held = self._data > ROUNDING * largest[self._row]
 
     @property
     def allowed(self) -> np.ndarray:

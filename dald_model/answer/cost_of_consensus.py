@@ -30,6 +30,7 @@ from dald_model.answer.lengths import Slopes, single_bounds
 from dald_model.answer.smooth_clients import SmoothClients
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import Form, Rows, Term
+from dald_model.sizes import SUMMED
 
 FAR = 4.0 ** np.arange(15, -13, -1)
 """How far along a way is tried, in sizes of variables."""
@@ -37,8 +38,6 @@ BEYOND = 4.0 ** np.arange(45, 14, -1)
 """The same of what falls beyond the last."""
 NEAR = 2.0 ** np.linspace(-1.25, 1.25, 13)
 """Where it is tried between these."""
-EQUAL = 1e-12
-"""Share of a fall below which another is the same, but for rounding."""
 ENDLESS = 1e-3
 """Share of a fall in a box that another move as long has to bring for a client to fall for ever."""
 WIDE = 4.0
@@ -263,7 +262,7 @@ def _lowest(
     At the nearest of some, as where bounds hold all. Minus one, and nowhere, where none leads down.
     """
     found = np.fmax(falls(steps[:, None, None] * ways), 0.0)
-    is_lowest = (found > 0) & (found >= (1 - EQUAL) * found.max(axis=0))
+    is_lowest = (found > 0) & (found >= (1 - SUMMED) * found.max(axis=0))
     where = len(steps) - 1 - is_lowest[::-1].argmax(axis=0)
     is_down = is_lowest.any(axis=0)
     return np.where(is_down, where, -1), np.where(is_down, steps[where], 0.0)

@@ -28,6 +28,7 @@ from dald_model.compile.measures import Measure
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.affine import affine_map
 from dald_model.declare.wording import short
+from dald_model.sizes import SAME
 from dald_model.solvers.arrays.terms import Terms
 from dald_model.values import flat, holding, number
 
@@ -36,8 +37,6 @@ PRICEABLE = (Inequality, Equality, cp.Zero, cp.NonNeg, cp.PSD, cp.SOC, cp.ExpCon
 REACHES = (SHORT, 10 * SHORT)
 """Boxes in lengths, until a solver comes to an end: of a quadrature in the place of an entropy of
 matrices Clarabel does in the second."""
-EXACT = 1e-9
-"""Relative difference of two sums of the same numbers."""
 
 Duals = Mapping[int, Any]
 """Constraint id -> dual value, as cvxpy has it."""
@@ -244,7 +243,7 @@ def _contradiction(result: Answer) -> str:
 
 def _apart(one: np.ndarray, two: np.ndarray) -> bool:
     return one.size != two.size or not np.allclose(
-        one, two, rtol=EXACT, atol=EXACT * np.abs(two).max(initial=0.0)
+        one, two, rtol=SAME, atol=SAME * np.abs(two).max(initial=0.0)
     )
 
 

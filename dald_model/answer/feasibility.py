@@ -23,14 +23,8 @@ from dald_model.answer.rescaling import minimise
 from dald_model.compile.measures import Measure
 from dald_model.declare.affine import affine_map
 from dald_model.declare.wording import short
+from dald_model.sizes import EXACT, SUMMED
 from dald_model.values import entries, flat, holding, violated
-
-ROUNDED = 1e-12
-"""Share of the numbers that an entry adds up by which it may be violated in any case: sums of a few
-thousand doubles round that much."""
-
-NOISE = 8 * np.finfo(float).eps
-"""Share of two values below which their difference is rounding: variables may cancel in a row."""
 
 Lengths = Mapping[int, np.ndarray]
 """Variable id -> the length of each entry, flat."""
@@ -86,7 +80,7 @@ class Feasibility:
         for v in self._variables:
             value, is_whole = values[v.id], np.isfinite(values[v.id]).all()
             off = np.abs(flat(v.project(value)) - flat(value)) if is_whole else np.nan
-            scale = self._lengths[v.id] + ROUNDED / self._allowed * np.abs(flat(value))
+            scale = self._lengths[v.id] + SUMMED / self._allowed * np.abs(flat(value))
             worst = worst.or_worse(_worst(off, scale, f"what {short(v, 40)} is declared as"))
         return worst
 
@@ -106,7 +100,7 @@ class Feasibility:
         made, near = self._scales(rule, values)
         if made.size != off.size:
             made, near = (np.full(off.size, one.max(initial=0.0)) for one in (made, near))
-        return _worst(off, near + ROUNDED / self._allowed * made, where)
+        return _worst(off, near + SUMMED / self._allowed * made, where)
 
     def _is_beyond_rounding(self, rule: Any, off: np.ndarray) -> bool:
         """Whether it is violated by more than what it compares is rounded by.
@@ -116,12 +110,12 @@ class Feasibility:
         if not isinstance(rule, Inequality | Equality | cp.Zero | cp.NonNeg):
             return True
         here = _size_of(rule, off.size)
-        if (off <= NOISE * here).all():
+        if (off <= EXACT * here).all():
             return False
         long = [(v, self._lengths[v.id].reshape(v.shape, order="F")) for v in rule.variables()]
         with holding(long), np.errstate(all="ignore"):
             there = _size_of(rule, off.size)
-        return not (off <= NOISE * np.maximum(here, there)).all()
+        return not (off <= EXACT * np.maximum(here, there)).all()
 
     def _scales(self, rule: Any, values: Mapping[int, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """The size of what each entry adds up, and how far it moves over the lengths."""
@@ -177,7 +171,7 @@ def copies_apart(claim: Claim, lengths: np.ndarray, near: Lengths, allowed: floa
                 if key not in names:
                     continue  # what couplings share among clients, of which nobody reads anything
                 at = flat(claim.answer[key])
-                scale = near[key] + ROUNDED / allowed * np.abs(at)
+                scale = near[key] + SUMMED / allowed * np.abs(at)
                 where = f"{names[key]} at {name!r}"
                 worst = worst.or_worse(_worst(np.abs(np.nan_to_num(flat(copy) - at)), scale, where))
     return worst.or_worse(_edges_apart(claim, lengths, allowed))
@@ -203,7 +197,7 @@ def are_together(
     """
     compiled = claim.compiled
     off, scale = _differences(claim, at, lengths, allowed)
-    near = lengths + ROUNDED / allowed * np.abs(at)
+    near = lengths + SUMMED / allowed * np.abs(at)
     local = [v for name in compiled.layout for v in compiled[name].variables]
     is_made = [compiled.origins[v.id] in compiled.derived for v in local]
     is_near = (np.abs(own - at) <= allowed * near) | np.repeat(is_made, [v.size for v in local])
@@ -219,7 +213,7 @@ def _differences(
     matrix = compiled.stacked.sizes
     near = (matrix @ lengths).reshape(2, -1).max(axis=0)
     made = (matrix @ np.abs(at) + np.abs(compiled.stacked.offset)).reshape(2, -1).max(axis=0)
-    return np.where(claim.off, 0.0, np.abs(tails - heads)), near + ROUNDED / allowed * made
+    return np.where(claim.off, 0.0, np.abs(tails - heads)), near + SUMMED / allowed * made
 
 
 def _parts(rule: Any) -> list[Any]:

@@ -18,14 +18,11 @@ from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
 from dald_model.declare.client import summands
 from dald_model.lazy_imports import pd
-from dald_model.text import Bare, Heading, Part, Printed, counted, shortened
+from dald_model.sizes import ORDER
+from dald_model.text import SHOWN, Bare, Heading, Part, Printed, counted, shortened
 
 NEAR = 100.0
 """So many times larger tolerances are offered, not more."""
-SHOWN = 5
-"""Rows of the table of entries."""
-FAR = 10.0
-"""Penalties this many times the natural ones, or such a part of them, are named."""
 LOOSE = 1e-4
 """Tolerances above this are not those of an answer that a verification passes."""
 MANY = 100
@@ -225,7 +222,7 @@ def _causes(result: Answer) -> Iterator[Finding]:
     assert state is not None
     natural = state.rho / state.units.penalty
     middle, rests = float(np.exp(np.log(natural).mean())), history.rho.nunique() == 1
-    is_far = not 1 / FAR <= middle <= FAR
+    is_far = not 1 / ORDER <= middle <= ORDER
     if rests and is_far:
         yield Finding(
             f"the penalty stayed at {middle:.1e} times the natural one "

@@ -23,12 +23,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dald_model.answer.alike import Alike
-from dald_model.answer.client_rows import CANCELLED, ClientRows
+from dald_model.answer.client_rows import ClientRows
 from dald_model.answer.smooth_clients import ROOM
 from dald_model.compile.affine_maps import transposed
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import Form
 from dald_model.compile.subproblem import Subproblem
+from dald_model.sizes import ROUNDING
 from dald_model.solvers.arrays.terms import Terms
 
 FAINT = 1e-6
@@ -241,7 +242,7 @@ def _moves_of_edges(compiled: Decomposition, lengths: np.ndarray) -> np.ndarray:
     reach = np.bincount(cells.row, np.abs(cells.data) * lengths[cells.col], 2 * count)
     largest = np.zeros(2 * count)
     np.maximum.at(largest, cells.row, np.abs(cells.data))
-    is_held = np.abs(cells.data) > CANCELLED * largest[cells.row]
+    is_held = np.abs(cells.data) > ROUNDING * largest[cells.row]
     other = np.roll(reach, count)[cells.row]
     moves = other[is_held] / np.abs(cells.data[is_held])
     np.maximum.at(found, cells.col[is_held], moves)
@@ -286,8 +287,8 @@ def _steepness_alike(forms: list[Form], at: np.ndarray) -> tuple[np.ndarray, np.
             for term in form.terms:
                 if not (term.is_smooth or term.is_set):  # it is as steep as its weights either way
                     sharp += transposed(abs(term.matrix), np.repeat(term.weight, term.width))
-        steep = _beyond_rounding(np.abs(slopes) + kinks, CANCELLED)
-        return steep, _beyond_rounding(np.maximum(bends, 0.0), CANCELLED**2)
+        steep = _beyond_rounding(np.abs(slopes) + kinks, ROUNDING)
+        return steep, _beyond_rounding(np.maximum(bends, 0.0), ROUNDING**2)
 
 
 def _beyond_rounding(sizes: np.ndarray, share: float) -> np.ndarray:

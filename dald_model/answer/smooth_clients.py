@@ -21,17 +21,14 @@ from dald_model.compile.lowered import Lowered
 from dald_model.compile.stacked_forms import Batch
 from dald_model.compile.subproblem import Subproblem
 from dald_model.eigen import eigh
+from dald_model.sizes import EXACT, ROOM
 from dald_model.solvers.arrays.matrices import together
 from dald_model.solvers.arrays.stack import Stack
 from dald_model.solvers.arrays.terms import Terms
 
-ROOM = 2**22
-"""Entries of the Hessians that are held at once: 32 MiB."""
 RIDGE = 1e-15
 """Share of the largest eigenvalue below which a curvature, and a step along it, is rounding: with
 unit diagonals eigenvalues have errors of a few times 2e-16."""
-ROUNDED = 8 * np.finfo(float).eps
-"""Share of the summands of a difference that counts as its error: so much inner products round."""
 
 
 class Bends(NamedTuple):
@@ -103,7 +100,7 @@ class SmoothClients:
 
     def gradient_errors(self, at: np.ndarray) -> np.ndarray:
         """What each gradient of the quadratic may be wrong by for being rounded, (k, m)."""
-        return ROUNDED * (self._sizes(at) + np.abs(self._linear))
+        return EXACT * (self._sizes(at) + np.abs(self._linear))
 
     def falls(self, at: np.ndarray, to: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """How much lower each objective is at ``to`` than at ``at``, and how far that is rounded.
@@ -114,12 +111,12 @@ class SmoothClients:
         step = to - at
         slopes, bent = self._times(at) + self._linear, self._times(step)
         found = -np.vecdot(slopes, step) - np.vecdot(step, bent) / 2
-        error = np.vecdot(self.gradient_errors(at) + ROUNDED * self._sizes(step), np.abs(step))
+        error = np.vecdot(self.gradient_errors(at) + EXACT * self._sizes(step), np.abs(step))
         if self._terms is None:
             return found, error, np.zeros(len(found))
         before, after = self._terms.values(None, at), self._terms.values(None, to)
         with np.errstate(invalid="ignore"):
-            return found + before - after, error, ROUNDED * (np.abs(before) + np.abs(after))
+            return found + before - after, error, EXACT * (np.abs(before) + np.abs(after))
 
     def sure_falls(self, at: np.ndarray, to: np.ndarray) -> np.ndarray:
         """How much lower each objective is for certain: rounding never makes a fall."""
@@ -203,7 +200,7 @@ class SmoothClients:
     def _parts(self) -> Iterator[tuple[slice, np.ndarray]]:
         """The matrices P, (k', m, m), of as many clients at a time as there is room for."""
         count, size = self.columns.shape
-        chunk = max(1, ROOM // size**2)
+        chunk = max(1, ROOM // (8 * size**2))
         for first in range(0, count, chunk):
             part = slice(first, min(first + chunk, count))
             quadratics = self._quadratics[part]
@@ -320,7 +317,7 @@ def smooth_groups(
         if known is None or known[0] != those:
             forms = [lowered.form for _, lowered in those]
             known = those, SmoothClients(compiled, [name for name, _ in those], forms)
-            if known[1].columns.shape[1] * known[1].columns.size <= ROOM:
+            if 8 * known[1].columns.shape[1] * known[1].columns.size <= ROOM:
                 kept[shape] = known
         found.append(known[1])
     return found, others

@@ -24,21 +24,18 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, qr
 
 from dald_model.answer.alike import Alike
 from dald_model.answer.bound import Parts
-from dald_model.answer.smooth_clients import ROUNDED, SmoothClients
+from dald_model.answer.smooth_clients import SmoothClients
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import Form, Term
+from dald_model.sizes import EXACT, SAME, SUMMED
 from dald_model.solvers.exact.smooth_bound import is_split
 
 DAMPED = 1e-10
 """delta, with diagonals of one. Of three valleys of Huber losses (condition 1e8 to 1e12) 1e-8 and
 1e-10 find half of what there is to gain and more; with 1e-12 the way is of rounding in two."""
-KEPT = 1e-12
-"""How far what is kept may move for rounding, as a share of how far its summands do."""
 ACTIVE = 1e-6
 """Share of how far it moves in the box by which a row, ball or kink may be away from a point that
 it holds: what solvers leave."""
-SAME = 1e-9
-"""What of a row, in units where its length is one, may be left of it by those before."""
 MOST = 1_000
 """Entries, and rows of the face, up to which a valley is sought: the matrices are dense."""
 TIMES = 4.0 ** np.arange(-8, 16)
@@ -96,7 +93,7 @@ def fall_along_valley(
     times = np.append(TIMES[last > TIMES], last if last < TIMES[-1] else [])
     moves = times[:, None] * move
     # Off what is kept by rounding, no more is gained than its slopes allow
-    falls = -KEPT * times * float(np.abs(slopes) @ np.abs(step))
+    falls = -SUMMED * times * float(np.abs(slopes) @ np.abs(step))
     for group in groups:
         falls += [group.sure_falls(_of(group, at), _of(group, at + way)).sum() for way in moves]
     for name, form in known.items():
@@ -161,7 +158,7 @@ def _newton_step(slopes: np.ndarray, bent: np.ndarray, held: np.ndarray) -> np.n
         return None
     step = -cho_solve(factor, slope)
     step = (step if ways is None else ways @ step) / roots
-    is_kept = np.abs(held @ step) <= KEPT * (np.abs(held) @ np.abs(step))
+    is_kept = np.abs(held @ step) <= SUMMED * (np.abs(held) @ np.abs(step))
     return step if is_kept.all() else None
 
 
@@ -191,7 +188,7 @@ def _untied(compiled: Decomposition, ties: Alike) -> sp.csr_array:
     rows, signs = sides.row % max(size, 1), np.where(sides.row < size, 1.0, -1.0)
     found = sp.csr_array((signs * data, (rows, columns)), shape=(size, ties.count))
     summed = sp.csr_array((np.abs(data), (rows, columns)), shape=(size, ties.count))
-    found.data[np.abs(found.data) <= KEPT * summed.data] = 0.0
+    found.data[np.abs(found.data) <= SUMMED * summed.data] = 0.0
     found.eliminate_zeros()
     return found[np.diff(found.indptr) > 0]
 
@@ -247,5 +244,5 @@ def _falls_of_kinks(form: Form, moves: np.ndarray) -> np.ndarray:
             falls[[term.excess(move) > most for move in moves]] = -np.inf
         else:
             (before,), after = term.values(np.zeros((1, form.size))), term.values(moves)
-            falls += before - after - ROUNDED * (before + after)
+            falls += before - after - EXACT * (before + after)
     return falls

@@ -11,11 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.declare.affine import Coefficients, MadeOnce, scaled, side_by_side
-from dald_model.values import ROUNDING
+from dald_model.sizes import ROUNDING, SMALL
 
 NOTHING = np.zeros(0)
-SMALL = 4096
-"""Entries up to which a product with a dense matrix takes less time than with a sparse one."""
 
 
 class AffineMaps:

@@ -10,7 +10,8 @@ import scipy.sparse as sp
 from dald_model._cvxpy import domain_of_atoms, has_domain
 from dald_model.compile.form import Form
 from dald_model.declare.client import Client
-from dald_model.values import ROUNDING, evaluated, flat, largest, preserved
+from dald_model.sizes import ROUNDING
+from dald_model.values import evaluated, flat, largest, preserved
 
 MANY, SPOTS = 24, 2
 """Points at which the first form of a template, and each of the others, is compared with cvxpy."""

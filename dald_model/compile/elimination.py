@@ -24,7 +24,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from dald_model.compile.recognition import LINEAR, Canonical
-from dald_model.values import ROUNDING
+from dald_model.sizes import ROUNDING
 
 Entries = dict[int, float]
 Combination = tuple[Entries, Entries]

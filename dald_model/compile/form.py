@@ -20,6 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile.kinds.kind import Kind
+from dald_model.sizes import DATA
 
 WIDE = 250
 """Variables from which on a quadratic is kept by a sparse root, where that has fewer entries.
@@ -75,10 +76,6 @@ class Rows(NamedTuple):
 
     matrix: np.ndarray
     rhs: np.ndarray
-
-
-DATA = 0.5
-"""Share of entries from which on the rows of absolute values are taken for data."""
 
 
 class Term(NamedTuple):

@@ -15,7 +15,8 @@ from dald_model.compile.form import WIDE, ConeProgram, Form, Quadratic, Rows, Te
 from dald_model.compile.pieces import Arguments, Levels, Pieces
 from dald_model.compile.stacked_forms import StackedForms
 from dald_model.compile.stacked_maps import NotStackedError, StackedMaps
-from dald_model.declare.affine import SPARSE, scaled
+from dald_model.declare.affine import scaled
+from dald_model.sizes import SPARSE
 
 
 class Instantiator(Pieces):

@@ -18,7 +18,7 @@ from dald_model.compile.alike_lowered import AlikeLowered
 from dald_model.compile.form import Form, Rows
 from dald_model.compile.instantiation import Instantiator
 from dald_model.compile.lowered import Lowered, Read
-from dald_model.compile.pieces import ROOM, Same
+from dald_model.compile.pieces import Same
 from dald_model.compile.recognition import Canonical, Structure
 from dald_model.compile.representative import Representative, Shapes, is_read_from
 from dald_model.compile.row_replication import APART, NotRowByRowError, RowReplication
@@ -28,6 +28,7 @@ from dald_model.compile.template import KEPT, Template
 from dald_model.declare.affine import Coefficients, affine_parts
 from dald_model.declare.client import Client
 from dald_model.declare.structure_key import Leaves, StructureKey
+from dald_model.sizes import SHARED
 
 Part = tuple[Coefficients, np.ndarray]
 """An affine map: matrices by variable, and the offset."""
@@ -115,7 +116,7 @@ class Lowering:
         first = (self._first(clients[0]) if is_first else None) or self(clients[0])
         yield first
         size = sum(map(math.prod, leaves.shapes)) + sum(v.size for v in leaves.variables) ** 2
-        at_once = max(2, ROOM // max(1, size))
+        at_once = max(2, SHARED // (8 * max(1, size)))
         for start in range(0, len(clients), at_once):
             some = clients[start : start + at_once]
             found = self._stacked(some, first if start == 0 else None)

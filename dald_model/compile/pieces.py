@@ -31,10 +31,9 @@ from dald_model.compile.row_replication import (
 )
 from dald_model.compile.stacked_maps import StackedMaps
 from dald_model.declare.affine import MadeOnce
+from dald_model.sizes import SHARED
 
 NOTHING, NO_ROWS = np.zeros(0), sp.csr_array((0, 0))
-ROOM = 500_000
-"""Numbers of pieces that are kept at once where objectives of many clients are computed: 4 MB."""
 Sizes = tuple[np.ndarray, np.ndarray]
 """Weights and parameters."""
 _DIAGONALS = MadeOnce()
@@ -330,7 +329,7 @@ def values(
     if not valued:  # as of couplings that are constraints
         found[:] = np.array([one._constant for one in each])[:, None]
         return found
-    at_once = max(1, ROOM // max(1, points.shape[1] * int(stops[-1])))
+    at_once = max(1, SHARED // (8 * max(1, points.shape[1] * int(stops[-1]))))
     for start in range(0, len(points), at_once):
         part = slice(start, start + at_once)
         some = maps(part)

@@ -14,11 +14,9 @@ from dald_model.declare.consensus import ConsensusEquality
 from dald_model.declare.consensus_form import owners_of
 from dald_model.declare.formula import Formula, escaped, labelled, symbol
 from dald_model.declare.wording import symbolic
-from dald_model.text import outline, together
+from dald_model.text import SHOWN, outline, together
 from dald_model.values import flat
 
-BY_KIND = 6
-"""More clients than these, and more equalities, are written by kind."""
 UNNAMED = "xyzuvst"
 """Names of variables that were given none, in a formula of many clients."""
 
@@ -49,7 +47,7 @@ def subproblem(compiled: Decomposition, name: Hashable) -> Latex:
     called = {v.id: symbol(v.name().partition("@")[0]) for v in sub.variables}
     formula = Formula("", called)
     goal = "" if sub.client.is_server else f"{formula.of(sub.client.cost)} + "
-    over = ", ".join(list(called.values())[:BY_KIND])
+    over = ", ".join(list(called.values())[:SHOWN])
     lines = [
         rf"\min_{{{over}}} \quad & {goal}\textstyle\sum_j \mu_j^\top \mathcal{{C}}_j "
         r"+ \lVert \rho_j \circ \mathcal{C}_j \rVert_2^2 "
@@ -80,9 +78,7 @@ class _Programme:
         held = {v.id: v for client in clients for v in client.variables}
         self._common = [v for key, v in held.items() if len(users[key]) > 1]
         self._shared = {v.id for v in self._common}
-        self.kinds = (
-            [[one] for one in clients] if len(clients) <= BY_KIND else self._sorted(clients)
-        )
+        self.kinds = [[one] for one in clients] if len(clients) <= SHOWN else self._sorted(clients)
         self._called: dict[int, str] = {}
         self._stems: dict[int, str] = {}
         self._objectives: list[tuple[str, str]] = []
@@ -102,7 +98,7 @@ class _Programme:
         self._rules += [(Formula().of(rule), "server") for rule in self._compiled.form.common.rules]
         named = [self._called.get(v.id) or symbol(v.name()) for v in self._model.variables]
         over = list(dict.fromkeys(named))
-        over = ", ".join(over if len(over) <= BY_KIND else [*over[:2], r"\dots", over[-1]])
+        over = ", ".join(over if len(over) <= SHOWN else [*over[:2], r"\dots", over[-1]])
         head = "\\max" if self._model.maximises else "\\min"
         (first, label), *others = self._objectives or [("0", "")]
         lines = [rf"{head}_{{{over}}} \quad & {first}{_told(label)}"]
@@ -164,13 +160,13 @@ class _Programme:
     def _agree(self) -> None:
         """The user's consensus equalities; many of one outline as one of them."""
         given = self._model.agreements
-        if len(given) <= BY_KIND:
+        if len(given) <= SHOWN:
             self._rules += [(self._equality(one), "") for one in given]
             return
         kinds: dict[str, list[ConsensusEquality]] = {}
         for one in given:
             kinds.setdefault(outline(str(one)), []).append(one)
-        for same in list(kinds.values())[:BY_KIND]:
+        for same in list(kinds.values())[:SHOWN]:
             more = rf" \quad \text{{and {len(same) - 1} more of this kind}}" if same[1:] else ""
             self._rules.append((self._equality(same[0]) + more, "consensus"))
 
@@ -190,12 +186,12 @@ class _Programme:
 
     def _share(self) -> None:
         """That copies of a shared variable agree: with the server's, or along edges."""
-        for v in self._common[:BY_KIND]:
+        for v in self._common[:SHOWN]:
             homes, name = self._compiled.form.homes[v.id], symbol(v.name())
             users = [one for one in homes if one not in self._compiled.servers]
             if len(users) < len(homes):
                 copies = [_indexed(name, labelled(one)) for one in users]
-                if len(users) > BY_KIND:
+                if len(users) > SHOWN:
                     text = rf"{_indexed(name, 'i')} = {name} \quad i = 1, \dots, {len(users)}"
                 else:
                     text = " = ".join([*copies, name])
@@ -203,18 +199,16 @@ class _Programme:
                 continue
             edges = list(self._compiled.graph.subgraph(users).edges)
             pairs = [tuple(_indexed(name, labelled(end)) for end in ends) for ends in edges]
-            if len(edges) > BY_KIND:
+            if len(edges) > SHOWN:
                 pairs = [(_indexed(name, "i"), _indexed(name, "j"))]
-            said = (
-                rf" \quad \text{{for {len(edges)} edges }} (i, j)" if len(edges) > BY_KIND else ""
-            )
+            said = rf" \quad \text{{for {len(edges)} edges }} (i, j)" if len(edges) > SHOWN else ""
             self._rules += [(f"{one} = {two}{said}", "") for one, two in pairs]
 
 
 def _label(members: Sequence[Client]) -> str:
     """What some clients are called together."""
     names = [str(one.name) for one in members]
-    return together(names, 40 if len(names) <= BY_KIND else 24)
+    return together(names, 40 if len(names) <= SHOWN else 24)
 
 
 def _differing(members: Sequence[Client]) -> frozenset[int]:

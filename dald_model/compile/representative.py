@@ -13,12 +13,11 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from dald_model._cvxpy import DivExpression, NegExpression, Promote
+from dald_model._cvxpy import ENTRYWISE, DivExpression, NegExpression, Promote
 from dald_model.compile.affine_maps import is_same
 from dald_model.compile.lowered import Lowered, Read
 from dald_model.compile.row_replication import APART
 from dald_model.compile.stacked_maps import (
-    ENTRYWISE,
     NotStackedError,
     StackedMaps,
     StackedValue,

@@ -15,7 +15,11 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model._cvxpy import DivExpression, Elementwise, NegExpression, Sum, is_affine_throughout
+from dald_model._cvxpy import (
+    ENTRYWISE,
+    Sum,
+    is_affine_throughout,
+)
 
 APART = -1
 """The group of what is not repeated."""
@@ -177,10 +181,6 @@ class RowReplication:
             raise NotRowByRowError
         places = self.entries.base[rows.indices]
         return sp.csr_array((rows.data, places, rows.indptr), shape=(rows.shape[0], self.size))
-
-
-ENTRYWISE = (Elementwise, cp.AddExpression, NegExpression, cp.multiply, DivExpression)
-"""Atoms of which an entry depends on the same entry of the arguments only."""
 
 
 def is_row_sum(expression: Any, is_affine: Callable[[Any], bool] = is_affine_throughout) -> bool:

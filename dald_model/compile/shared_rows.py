@@ -16,7 +16,8 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.declare.affine import SPARSE, MadeOnce
+from dald_model.declare.affine import MadeOnce
+from dald_model.sizes import SPARSE
 
 EQUAL = 10
 """Digits to which two rows are the same up to a factor."""

@@ -24,7 +24,7 @@ from dald_model.declare.client import Client, Problem
 from dald_model.declare.consensus import Edge
 from dald_model.declare.wording import symbolic
 from dald_model.not_picklable import NotPicklable
-from dald_model.text import together
+from dald_model.text import SHOWN, together
 from dald_model.values import flat
 
 NOTHING = np.zeros(0)
@@ -32,8 +32,6 @@ DENSE = np.ndarray | np.generic
 """Values of Parameters as numpy has them."""
 Sides = tuple[sp.csr_array, np.ndarray]
 """Matrix and offset."""
-NEIGHBOURS = 5
-"""The most neighbours whose terms are printed one by one."""
 
 
 class Subproblem(NotPicklable):
@@ -345,14 +343,14 @@ class Subproblem(NotPicklable):
         whole, own = self.problem, self.client.constraints
         goal, rules = whole.objective.expr, whole.constraints
         said, more = symbolic(goal), ""
-        if len(self._edges) > NEIGHBOURS:
-            goal, rules = self.client.cost, [*own[:NEIGHBOURS], *rules[len(own) :][:1]]
+        if len(self._edges) > SHOWN:
+            goal, rules = self.client.cost, [*own[:SHOWN], *rules[len(own) :][:1]]
             augmented = "mu[j] @ C[j] + sum_squares(multiply(rho[j], C[j]))"
             said = f"{symbolic(goal)} + sum over j of {augmented}"
             names = together(map(str, self.neighbours), 60)
             more = f"    ... and so on for all of the {len(self._edges)} neighbours j: {names}"
-            if len(own) > NEIGHBOURS:
-                more += f"; and {len(own) - NEIGHBOURS} constraints more of its own"
+            if len(own) > SHOWN:
+                more += f"; and {len(own) - SHOWN} constraints more of its own"
         lines = [f"  minimize {said}", *(f"    {symbolic(rule)}" for rule in rules)]
         return "\n".join([f"Subproblem of {self.name!r}", *lines, *([more] if more else [])])
 

@@ -17,7 +17,7 @@ from copy import copy
 import numpy as np
 
 from dald_model.compile.recognition import Canonical
-from dald_model.values import ROUNDING
+from dald_model.sizes import ROUNDING
 
 MOST = 16
 """The most numbers: for each the canonical form is made once."""

@@ -25,14 +25,12 @@ from dald_model.coordinate.status import Status
 from dald_model.declare.wording import short
 from dald_model.solvers.exact.cone_certificates import infeasibility, is_unbounded
 from dald_model.solvers.exact.native import STATUSES, solved_once
-from dald_model.text import counted
+from dald_model.text import SHOWN, counted
 from dald_model.values import flat
 
 CARRIED = 1e-3
 """Share of the largest multiplier from which on a row has part in a proof: an interior point leaves
 multipliers of other rows at some 1e-6 of it."""
-NAMED = 6
-"""Constraints that a message names at most."""
 HALF = 0.5
 """Length that a ray has at least: where there is any, the steepest reaches the box of one."""
 
@@ -71,8 +69,8 @@ def contradiction(
         found += _of_client(compiled, sub, carried[part], fall)
     if not found:
         return ""
-    more = f"; and {len(found) - NAMED} more" if len(found) > NAMED else ""
-    return f"these contradict each other: {'; '.join(found[:NAMED])}{more}"
+    more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    return f"these contradict each other: {'; '.join(found[:SHOWN])}{more}"
 
 
 def _of_client(compiled: Decomposition, sub: Subproblem, z: np.ndarray, fall: float) -> list[str]:

@@ -20,6 +20,7 @@ from dald_model.engines.schema import (
     FLOAT,
     FREE_TEXT,
     OBJECT,
+    WORDS,
     DamagedError,
     Many,
     Record,
@@ -55,8 +56,6 @@ HEADER = Record(
     }
 )
 """The header of a file; options and state are as :class:`Reader` takes them."""
-LISTED = 200
-"""The most letters of a list of names in a message."""
 
 
 @dataclass(frozen=True)
@@ -220,7 +219,7 @@ class Saved:
 
 
 def _damaged(path: Path, error: Exception) -> OptionError:
-    said = printable(str(error), LISTED)
+    said = printable(str(error), WORDS)
     return OptionError(
         f"resume: {path} cannot be read ({said}); expected a file that solve(checkpoint=...) wrote"
     )
@@ -242,7 +241,7 @@ def _opened(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     except Exception as error:  # whatever foreign bytes make zipfile and numpy raise
         raise _damaged(path, error) from error
     raise OptionError(
-        f"resume: {path} is of format {printable(repr(version), LISTED)}, expected {VERSION}; "
+        f"resume: {path} is of format {printable(repr(version), WORDS)}, expected {VERSION}; "
         "resume with the version of dald_model that wrote it"
     )
 
@@ -305,7 +304,7 @@ def check_same(path: Path, then: dict[str, Any], now: dict[str, Any]) -> None:
 
 
 def _listed(names: list[Any]) -> str:
-    return shortened(", ".join(map(_shown, names)), LISTED)
+    return shortened(", ".join(map(_shown, names)), WORDS)
 
 
 def _shown(name: Any) -> str:

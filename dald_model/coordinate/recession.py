@@ -22,6 +22,7 @@ from dald_model.coordinate.certificates import Joint
 from dald_model.coordinate.scaling.units import Units
 from dald_model.coordinate.status import Status, Termination
 from dald_model.solvers.exact.attainment import descent
+from dald_model.text import SHOWN
 from dald_model.values import holding, is_inside
 
 DECADES = 6
@@ -39,8 +40,6 @@ falls by the same in each tenfold step, the slowest power in use, :math:`x^{-0.1
 """
 PART = 0.05
 """The least part of the whole fall that it then is: over six such steps a logarithm has a sixth."""
-SHOWN = 4
-"""The most entries of a direction that are named."""
 MOVING = 1e-3
 """Share of its size, in balanced units, from which on a row moves; less is a solver's tolerance."""
 SMALL = 1e-6

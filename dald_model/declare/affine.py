@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from dald_model._cvxpy import INDEX, DivExpression, NegExpression, Promote, value_of
 from dald_model.declare.places import selected
 from dald_model.declare.structure_key import frozen
+from dald_model.sizes import CACHED, SPARSE
 from dald_model.values import flat
 
 
@@ -61,10 +62,6 @@ NO_OTHERS: Shapes = {}
 Operator = tuple[list[sp.csr_array], np.ndarray]
 
 _OPERATORS: dict[Hashable, Operator] = {}
-SPARSE = 0.1
-"""Density below which a matrix of several blocks stays sparse."""
-KEPT = 4096
-"""How many of cvxpy's operators are kept; they depend on nothing but shapes."""
 _STACKED = MadeOnce()
 
 
@@ -108,7 +105,7 @@ def stacked_map(
     # Most sides are variables, or the same entries of them: one matrix for all that are alike
     key = shape, *((*place, id(matrix)) for *place, matrix in blocks)
     matrices = [matrix for *_, matrix in blocks if matrix is not None]
-    if len(blocks) > KEPT:  # a server of many, who have none like it
+    if len(blocks) > CACHED:  # a server of many, who have none like it
         return _stacked(blocks, shape), np.concatenate(offsets)
     return _STACKED.of(key, matrices, lambda: _stacked(blocks, shape)), np.concatenate(offsets)
 
@@ -315,7 +312,7 @@ def operator_of(expression: Any, fixed: Sequence[bool], value: Value = present) 
     if operator is None:
         operator = _operator(expression, fixed, value)
         if key:
-            if len(_OPERATORS) >= KEPT:
+            if len(_OPERATORS) >= CACHED:
                 _OPERATORS.clear()
             _OPERATORS[key] = operator
     return operator

@@ -23,12 +23,11 @@ from dald_model.declare.consensus import ConsensusEquality, Owners
 from dald_model.declare.consensus_form import owners_of
 from dald_model.declare.entries import Entries, used_entries
 from dald_model.declare.places import selected
+from dald_model.text import SHOWN
 from dald_model.values import flat
 
 ENTRYWISE = frozenset({"nonneg", "nonpos", "pos", "neg", "bounds"})
 """Attributes that hold for each entry by itself; of others but symmetry the whole is one piece."""
-SHOWN = 4
-"""The most entries of a piece that its name lists."""
 
 
 class Piece(NamedTuple):

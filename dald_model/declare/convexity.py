@@ -19,8 +19,8 @@ from dald_model._cvxpy import NegExpression, quad_forms
 from dald_model.declare.wording import STRETCHED, short
 from dald_model.eigen import eigvalsh
 from dald_model.errors import DeclarationError, users_line
+from dald_model.sizes import SAME
 
-PRODUCTS = (cp.MulExpression, cp.multiply)
 OTHER = {"convex": "concave", "concave": "convex", "affine": "affine"}
 
 
@@ -86,7 +86,7 @@ def _said(part: Any, is_whole: bool) -> str:
     if part.is_dcp():
         return "" if is_whole else f"in it, {short(part)} is {part.curvature.lower()}"
     where = f"in it, {short(part)} breaks the rules, since"
-    if isinstance(part, PRODUCTS):
+    if isinstance(part, (cp.MulExpression, cp.multiply)):
         if not any(arg.is_constant() for arg in part.args):
             return f"{where} it multiplies two expressions of variables"
         unsigned = [p.name() for p in part.parameters() if not (p.is_nonneg() or p.is_nonpos())]
@@ -106,9 +106,6 @@ def _said(part: Any, is_whole: bool) -> str:
     return f"{where.removesuffix(', since')}"
 
 
-ROUNDED = 1e-9
-"""A negative eigenvalue up to this share of the largest one counts as zero: the rounding errors of
-a Gram matrix of 1e6 rows stay below it, and so do those of an eigenvalue decomposition."""
 CHECKED = 0.1
 """cvxpy has checked a plain constant matrix to 1e-10; where the largest entry, and so the largest
 eigenvalue, is at least this, its check is the finer one."""
@@ -134,7 +131,7 @@ def check_asserted(part: Any, where: str) -> None:
             continue
         is_psd = matrix.is_psd()
         ends = _ends(value if is_psd else -value)
-        if ends is None or ends[0] >= -ROUNDED * max(map(abs, ends)):
+        if ends is None or ends[0] >= -SAME * max(map(abs, ends)):
             continue
         least, most = ends if is_psd else (-ends[0], -ends[1])
         kind, sign, which, bound = ("convex", "positive", "least", "maximum")
@@ -162,7 +159,7 @@ def _ends(given: Any) -> tuple[float, float] | None:
     dense = np.asarray(matrix.toarray() if sp.issparse(matrix) else matrix, dtype=float)
     if len(dense) > LARGE:
         # The largest entry is at most the largest eigenvalue, so the shift is no more than allowed
-        shift = ROUNDED * float(np.abs(dense).max())
+        shift = SAME * float(np.abs(dense).max())
         try:
             scipy.linalg.cholesky(dense + shift * np.eye(len(dense)), overwrite_a=True)
         except np.linalg.LinAlgError:

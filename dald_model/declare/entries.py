@@ -17,9 +17,9 @@ import scipy.sparse as sp
 from dald_model._cvxpy import (
     INDEX,
     PICKS,
+    PRODUCTS,
     STACKED,
     AffAtom,
-    DivExpression,
     NegExpression,
     Promote,
     Sum,
@@ -27,14 +27,11 @@ from dald_model._cvxpy import (
 )
 from dald_model.declare.affine import operator_of
 from dald_model.declare.places import places, selected
+from dald_model.sizes import DATA
 
 Entries = np.ndarray | None
 """Which entries of a flat column-major array, sorted; None for all."""
-SELECTS = 0.5
-"""Data that have zeros alone for all but this share of what they multiply select among it: a row of
-an incidence matrix has the edges of its node. Of 784 pixels of digits 717 are in use."""
 REARRANGED = (cp.reshape, cp.transpose, *STACKED)
-PRODUCTS = (cp.multiply, cp.MulExpression, DivExpression)
 
 
 def used_entries(parts: Iterable[Any], wanted: Container[int]) -> dict[int, Entries]:
@@ -141,7 +138,7 @@ def _data(node: Any) -> tuple[int, Any] | None:
 
 
 def _selects(used: np.ndarray, size: int) -> bool:
-    return used.size <= SELECTS * size
+    return used.size <= DATA * size
 
 
 def _of_matrix(
@@ -154,7 +151,7 @@ def _of_matrix(
     if (
         entries is None
         and not sp.issparse(matrix)
-        and np.count_nonzero(matrix[0]) > (SELECTS * matrix.shape[1])
+        and np.count_nonzero(matrix[0]) > (DATA * matrix.shape[1])
     ):
         return None
     height, width = matrix.shape

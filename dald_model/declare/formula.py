@@ -13,6 +13,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
+from dald_model.text import SHOWN
 from dald_model.values import flat
 
 MATRICES, VECTORS, SCALARS = "ABDEFGHKLMNPQRSTUVWXYZ", "bcdefghklmnpqrstuvwxyz", r"\alpha \beta"
@@ -20,8 +21,6 @@ GREEK = re.compile(
     "alpha|beta|gamma|delta|epsilon|zeta|eta|theta|kappa|lambda|mu|nu|xi|pi|rho|sigma|tau|phi|chi|"
     "psi|omega"
 )
-MOST = 6
-"""The most summands, or entries of a stack, that are all written."""
 SUM, PRODUCT, POWER = range(3)
 """How tightly a formula binds: a sum, a product, what needs no brackets."""
 
@@ -146,7 +145,7 @@ class Formula:
         negated = [self._negated(arg) for arg in args]
         text = terms[0]
         for at, (term, other) in enumerate(zip(terms[1:], negated[1:], strict=True), start=1):
-            if len(terms) > MOST and 2 < at < len(terms) - 1:
+            if len(terms) > SHOWN and 2 < at < len(terms) - 1:
                 text += r" + \dots" if at == 3 else ""
                 continue
             text += f" - {other}" if other else f" + {term}"
@@ -257,7 +256,7 @@ class Formula:
 
     def _hstack(self, part: Any) -> Written:
         entries = list(map(self.of, part.args))
-        if len(entries) > MOST:
+        if len(entries) > SHOWN:
             entries = [*entries[:3], r"\dots", entries[-1]]
         return (rf"\left( {', '.join(entries)} \right)" if len(entries) > 1 else entries[0]), POWER
 

@@ -15,7 +15,7 @@ from dald_model.declare.wording import sized, symbolic
 from dald_model.lazy_imports import nx, pd
 from dald_model.text import (
     FOLDED,
-    KINDS,
+    SHOWN,
     Heading,
     Part,
     counted,
@@ -77,7 +77,7 @@ class Listing(NamedTuple):
         if len(self.clients) > FOLDED:
             same = ("constraints",)
             found = folded(frame, width, exact=same)
-            if len(found) == KINDS:  # perhaps as each has variables of other names
+            if len(found) == SHOWN:  # perhaps as each has variables of other names
                 found = folded(pd.DataFrame(self._rows(anonymous=True)), width, exact=same)
             return found
         frame["objective"] = [shortened(cell, width) for cell in frame.objective]

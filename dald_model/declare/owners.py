@@ -16,6 +16,7 @@ from dald_model.declare.checked import check_name
 from dald_model.declare.entries import used_entries
 from dald_model.declare.wording import short
 from dald_model.errors import DecompositionError
+from dald_model.sizes import DATA
 from dald_model.text import listed
 
 NOBODY = -1
@@ -29,8 +30,6 @@ PRECISION = 5040
 """METIS takes whole numbers: this is divided by all up to 10."""
 FEW = 64
 """Entries of a part up to which all pairs of them count; of a longer one neighbours do."""
-STACKED = 0.5
-"""Rows of data are dealt, not entries, where a row depends on at least this share of them."""
 
 
 def owners_by_entry(given: ArrayProblem, clients: Mapping[Hashable, Any]) -> np.ndarray:
@@ -163,7 +162,7 @@ def is_stacked(part: Part) -> bool:
     """Whether its entries are of rows of data, that depend on most variables each."""
     if part.array is None or part.array.ndim == 0:
         return False
-    return part.uses.nnz >= STACKED * part.uses.shape[0] * part.uses.shape[1]
+    return part.uses.nnz >= DATA * part.uses.shape[0] * part.uses.shape[1]
 
 
 def rows_of(
@@ -213,6 +212,6 @@ def rows_of(
 def obstacle(given: ArrayProblem) -> Any:
     """The summand that stands in the way: one of most entries that cannot be divided."""
     for part in given.terms:
-        if part.array is None and part.uses.nnz > 1 and part.uses.nnz >= STACKED * given.size:
+        if part.array is None and part.uses.nnz > 1 and part.uses.nnz >= DATA * given.size:
             return part.whole
     return None

@@ -10,18 +10,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model._cvxpy import (
+    ENTRYWISE,
     INDEX,
     STACKED,
-    DivExpression,
-    Elementwise,
-    NegExpression,
     Promote,
     Sum,
 )
 from dald_model.declare.places import places, selected
 from dald_model.values import flat
-
-ENTRYWISE = (Elementwise, NegExpression, cp.AddExpression, cp.multiply, DivExpression)
 
 
 def picked(node: Any, entries: np.ndarray) -> Any:

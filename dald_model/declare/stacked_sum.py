@@ -13,11 +13,15 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model._cvxpy import DivExpression, Elementwise, NegExpression, Promote, Sum
+from dald_model._cvxpy import (
+    ENTRYWISE,
+    PRODUCTS,
+    DivExpression,
+    NegExpression,
+    Promote,
+    Sum,
+)
 from dald_model.declare.client import Client
-
-ENTRYWISE = (NegExpression, cp.AddExpression, cp.multiply, DivExpression, Elementwise)
-SCALED = (cp.MulExpression, cp.multiply, DivExpression)
 
 
 class NotStackedError(Exception):
@@ -78,7 +82,7 @@ class _Stacking:
             return -self._total(node.args[0], weights)
         if kind is cp.AddExpression and all(arg.is_scalar() for arg in node.args):
             return sum(self._total(arg, weights) for arg in node.args)
-        if kind in SCALED and all(arg.is_scalar() for arg in node.args):
+        if kind in PRODUCTS and all(arg.is_scalar() for arg in node.args):
             at = int(kind is DivExpression or node.args[1].is_constant())
             factors = self._numbers(node.args[at])
             factors = 1 / factors if kind is DivExpression else factors

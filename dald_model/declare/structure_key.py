@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model._cvxpy import AffAtom, Equality, Inequality, Promote
+from dald_model.sizes import CACHED
 
 KNOWN = frozenset(
     {
@@ -27,8 +28,6 @@ KNOWN = frozenset(
 """Atoms besides the affine ones that are read."""
 CONSTRAINTS = frozenset({Equality, Inequality})
 """Constraints that are read; they hold nothing but their two sides."""
-KEPT = 4096
-"""How many keys are known at most."""
 SEVERAL = 2
 """Rows from which on it does not matter how many they are: one alone cvxpy takes for a number."""
 
@@ -93,7 +92,7 @@ def leaves_of(parts: Iterable[Any], *about: Hashable) -> Leaves | None:
         if found is None:
             return None
         reader.end([found])
-    if len(_keys) >= KEPT:
+    if len(_keys) >= CACHED:
         _keys.clear()
     key = _keys.setdefault(reader.key, StructureKey())
     promoted, signed = tuple(reader.promoted), frozenset(reader.signed)

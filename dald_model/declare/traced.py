@@ -25,17 +25,14 @@ from dald_model.declare.lazy_client import AlikeClient, Datum
 from dald_model.declare.structure_key import frozen
 from dald_model.errors import DeclarationError
 from dald_model.lazy_imports import pd
+from dald_model.sizes import SAME, SHARED
 from dald_model.values import REFUSALS, preserved
 
 GUARDS = 2
 """Owners that are also declared by themselves: with one more, tracing costs what it saves."""
 POINTS = 2
 """Points at which both declarations of one owner are compared."""
-ROUNDED = 1e-9
-"""Relative difference of their costs: the same sums in another order differ by some 1e-13."""
 
-IN_CACHE = 2**18
-"""Numbers of owners that are looked at in one go: 2 MB, which stay in a cache."""
 
 Read = Callable[[Hashable, Any], tuple[Any, Any]]
 """From a name and its data, or what stands for them, to an objective and constraints."""
@@ -234,7 +231,7 @@ def _alike(rest: Sequence[Owner], read: Read) -> tuple[dict[Hashable, Client], l
     theirs = [(v, places.get(id(v))) for v in known.variables]
     has_own = any(place is not None for _, place in theirs)
     others: list[Owner] = []
-    at_once = max(1, IN_CACHE // max(1, sum(one.constant.size for one in leaves)))
+    at_once = max(1, SHARED // (8 * max(1, sum(one.constant.size for one in leaves))))
     for start in range(0, len(rest), at_once):
         some = [rest[0], *rest[max(1, start) : start + at_once]]
         blocks = {
@@ -314,7 +311,7 @@ def _is_close(one: Any, other: Any) -> bool:
     """Whether two values are the same but for rounding."""
     if np.shape(one) != np.shape(other):
         return False
-    return bool(np.allclose(one, other, rtol=ROUNDED, atol=0.0, equal_nan=True))
+    return bool(np.allclose(one, other, rtol=SAME, atol=0.0, equal_nan=True))
 
 
 def _check(pairs: Sequence[Pair], clients: Mapping[Hashable, Client], read: Read) -> None:

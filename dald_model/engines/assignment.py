@@ -6,12 +6,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dald_model.compile.decomposition import Decomposition
-from dald_model.solvers.base import FOUND, Answers, Solver
+from dald_model.solvers.base import FOUND, PROVEN, Answers, Solver
 from dald_model.solvers.inexact.local import LocalSteps
 from dald_model.solvers.registry import Choice, alike
-
-PROVEN = ("infeasible", "unbounded")
-"""Statuses that a client's most general solver is believed without asking another."""
 
 
 class Event(NamedTuple):

@@ -15,7 +15,6 @@ from dald_model.engines.engine import HostLostError
 from dald_model.engines.schema import (
     FLAG,
     FREE_TEXT,
-    LARGEST,
     WORDS,
     Array,
     DamagedError,
@@ -28,6 +27,7 @@ from dald_model.engines.schema import (
     Whole,
 )
 from dald_model.engines.wire import Expected, Message, decode
+from dald_model.sizes import INFINITE
 from dald_model.solvers.base import Encoding
 from dald_model.solvers.interior.calls import SHAPES
 from dald_model.text import printable
@@ -130,7 +130,7 @@ def answers(sizes: Sequence[tuple[int, int]], is_strict: bool) -> Expected:
         arrays: dict[str, Array] = {}
         for at, ((count, total), one) in enumerate(zip(sizes, given["answers"], strict=True)):
             is_free = not is_strict or bool(one["statuses"])
-            most = LARGEST if is_strict else math.inf
+            most = INFINITE if is_strict else math.inf
             for name, size in (("points", total), ("objectives", count)):
                 arrays[f"{at}.{name}"] = Array("f8", (size,), -most, most, may_lack=is_free)
             for name in ("slack", "slack_scaled"):

@@ -16,14 +16,13 @@ from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
+from dald_model.sizes import INFINITE
 from dald_model.text import printable
 from dald_model.validate import is_number, is_whole
 
 HEADER = 2**22
 """The most bytes of a header, 4 MiB: in memory its JSON may be twenty times as large. That is room
 for a hundred thousand cones."""
-LARGEST = 1e20
-"""The largest number that is taken: from there on conic solvers read a bound as none."""
 MOST = 2**40
 """The most entries that an array may be said to have, before it is compared with what came."""
 AXES = 32
@@ -104,11 +103,11 @@ class Whole:
 class Number:
     """A finite number."""
 
-    least: float = -LARGEST
+    least: float = -INFINITE
 
     def check(self, given: Any, where: str) -> None:
-        if not (is_number(given) and self.least <= given <= LARGEST):
-            refuse(where, given, f"a number from {self.least:g} to {LARGEST:g}")
+        if not (is_number(given) and self.least <= given <= INFINITE):
+            refuse(where, given, f"a number from {self.least:g} to {INFINITE:g}")
 
 
 @dataclass(frozen=True)
@@ -169,8 +168,8 @@ class Array:
 
     kind: str
     shape: tuple[int | None, ...]
-    least: float = -LARGEST
-    most: float = LARGEST
+    least: float = -INFINITE
+    most: float = INFINITE
     is_optional: bool = False
     may_lack: bool = False
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dald_model.compile.subproblem import Subproblem
+from dald_model.sizes import CACHE
 from dald_model.solvers.arrays.indexing import SelectionCache, block_diagonal, ranges, selection
-from dald_model.solvers.arrays.matrices import CACHE
 from dald_model.solvers.base import Turn
 
 

@@ -9,6 +9,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
+from dald_model.sizes import CACHED
+
 Index = slice | np.ndarray
 """Positions of clients."""
 
@@ -65,9 +67,6 @@ def outer(scales: np.ndarray) -> np.ndarray:
     return scales[:, :, None] * scales[:, None, :]
 
 
-KEPT = 1024
-"""How many selections of clients are kept ready."""
-
 COPIED = 2
 """How many times over they may hold the clients, so that memory stays within this factor."""
 
@@ -103,7 +102,7 @@ class SelectionCache(Generic[Which, Made]):
             self._seen.move_to_end(key)
             return False
         self._seen[key] = None
-        if len(self._seen) > 2 * KEPT:
+        if len(self._seen) > 2 * CACHED:
             self._seen.popitem(last=False)
         return True
 
@@ -121,7 +120,7 @@ class SelectionCache(Generic[Which, Made]):
         if not self._is_new(hash(key)):
             self._found[key] = made, len(which)
             self._held += len(which)
-            while len(self._found) > KEPT or self._held > self._room:
+            while len(self._found) > CACHED or self._held > self._room:
                 _, (_, dropped) = self._found.popitem(last=False)
                 self._held -= dropped
         return made

@@ -13,21 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from dald_model.sizes import SPARSE
 from dald_model.solvers.arrays.indexing import Index, block_diagonal
-
-SPARSE = 0.25
-"""Share of nonzeros below which products with sparse matrices are faster.
-
-Measured: both are as fast at 0.28 for (100, 100) in cache, at 0.4 for 20 matrices of (8, 785), and
-beyond 0.7 for 500 of these, which come from memory.
-"""
 
 FEW = 0.5
 """Share of the rows with a weight up to which these are copied for a product."""
-
-CACHE, SHARED = 2**20, 2**22
-"""Bytes that stay in a core's own cache between two passes over them, and in the cache of all
-cores from one step of a batch to the next, where numpy's overhead is shared by many clients."""
 
 EVERY = slice(None)
 

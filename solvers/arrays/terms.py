@@ -8,12 +8,10 @@ from itertools import chain
 import numpy as np
 
 from dald_model.compile.form import Term
+from dald_model.sizes import CACHE, LIMIT
 from dald_model.solvers.arrays.indexing import selection
-from dald_model.solvers.arrays.matrices import CACHE, alike, is_sparse
+from dald_model.solvers.arrays.matrices import alike, is_sparse
 from dald_model.solvers.arrays.stack import Stack, TermValues
-
-PROJECTIONS = 200
-"""After how many the search for an inner point of a domain gives up."""
 
 
 class Terms:
@@ -213,7 +211,7 @@ def _inner(stacks: list[Stack]) -> np.ndarray:
     x, inverse = np.zeros(rows.shape[1]), None
     offset = np.concatenate([stack.arguments(x[None]).ravel() for stack in stacks])
     for scale in (1.0, 1e-3, 1e-6):
-        for _ in range(PROJECTIONS):
+        for _ in range(LIMIT):
             u = [stack.arguments(x[None]) for stack in stacks]
             if all(_is_within(stack, one, scale / 2) for stack, one in zip(stacks, u, strict=True)):
                 return x

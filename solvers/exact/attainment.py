@@ -31,8 +31,8 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import lsmr
 
 from dald_model.compile.form import LINEAR, ConeProgram, cone_height
+from dald_model.sizes import ROUNDING
 from dald_model.solvers.exact.native import STATUSES, solved_once
-from dald_model.values import ROUNDING
 
 ROUGH = 1e-3
 """Relative tolerance of the units: entries are to be about one."""

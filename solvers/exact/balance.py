@@ -26,11 +26,10 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import lsmr
 
 from dald_model.compile.form import LINEAR, ConeProgram, cone_height
+from dald_model.sizes import DEPENDENT
 
 EXTREME = 1e4
 """Factor between the largest numbers of two rows up to which Clarabel balances them itself."""
-DEPENDENT = 1e-10
-"""Share of the largest singular value of counts of numbers below which one is zero."""
 CLOSE = 1e-4
 """How exactly units are found, relative to the digits of the numbers."""
 

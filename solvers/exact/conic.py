@@ -18,15 +18,13 @@ from clarabel import DefaultSolver  # pyright: ignore[reportAttributeAccessIssue
 from dald_model.compile.form import ConeProgram
 from dald_model.compile.subproblem import Subproblem
 from dald_model.deadline import is_limited
+from dald_model.sizes import ORDER
 from dald_model.solvers.arrays.augmented import Augmented
-from dald_model.solvers.base import FOUND, Answers, ClientAnswer, Encoding, Session, Turn
+from dald_model.solvers.base import FOUND, PROVEN, Answers, ClientAnswer, Encoding, Session, Turn
 from dald_model.solvers.exact.balance import Balance, balance, is_extreme
 from dald_model.solvers.exact.cone_certificates import infeasibility, is_unbounded
 from dald_model.solvers.exact.native import STATUSES, answered, attempts, native_cone, settings
 from dald_model.solvers.exact.polish import Polisher, is_polished
-
-PROVEN = ("infeasible", "unbounded")
-"""Statuses that have to be proved."""
 
 LOOSE = 2
 """From this attempt on what is almost solved has a gap whose root is beyond what was asked."""
@@ -35,11 +33,6 @@ FAR = 100.0
 """A client whose answer is so many lengths from where its variables are measured from is measured
 from there: beside large numbers Clarabel's tolerances, of which some are relative to them, say
 little."""
-
-
-SERVING = 10.0
-"""Factor up to which lengths and slopes may change before a program is made anew: its accuracy is
-relative to its own, and what they are at first is a guess from before the clients' own answers."""
 
 
 class Scaling(NamedTuple):
@@ -51,7 +44,7 @@ class Scaling(NamedTuple):
     def serves(self, other: Scaling) -> bool:
         """Whether what is solved in these units is as accurate in others, to a factor."""
         pairs = zip(self, other, strict=True)
-        return all(bool((np.abs(np.log(one / two)) <= np.log(SERVING)).all()) for one, two in pairs)
+        return all(bool((np.abs(np.log(one / two)) <= np.log(ORDER)).all()) for one, two in pairs)
 
 
 class Conic:

@@ -10,13 +10,11 @@ import scipy.sparse as sp
 
 from dald_model.compile.form import Form, Term
 from dald_model.compile.subproblem import Subproblem
+from dald_model.sizes import TOGETHER
 from dald_model.solvers.arrays.augmented import Augmented
 from dald_model.solvers.base import Answers, Session, Turn
 from dald_model.solvers.exact.quadratic_step import StepMethod, again, not_quadratic
 from dald_model.solvers.exact.semismooth_newton import SemismoothNewton
-
-CHUNK = 128
-"""Clients that are factored together: enough to be fast, few enough to need little memory."""
 
 
 class Direct:
@@ -87,7 +85,8 @@ class _Session:
             self._method.start(which, turn.points.reshape(which.size, -1))
         moved = which[self._augmented.changed(turn) | self._is_new[which]]
         self._is_new[moved] = False
-        for part in np.array_split(moved, range(CHUNK, moved.size, CHUNK)) if moved.size else ():
+        parts = np.array_split(moved, range(TOGETHER, moved.size, TOGETHER))
+        for part in parts if moved.size else ():
             hessians = self._augmented.last_hessians(part)
             for hessian, at in zip(hessians, part, strict=True):
                 hessian += self._forms[at].quadratic.full

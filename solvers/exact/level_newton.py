@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dald_model.sizes import HALVINGS, INNER, SUMMED
 from dald_model.solvers.arrays.terms import Terms
 from dald_model.solvers.exact.level_form import LevelForm
 from dald_model.solvers.exact.level_system import Functions, Scale, System
@@ -35,13 +36,9 @@ NEAR = (0.1, 1e-2, 1e-4)
 smaller than the last would be rounding of g."""
 LAST_STEPS = 8
 """Newton's steps with these at most: errors of NEAR are squared each time."""
-FINEST, INNER = 1e-12, 0.1
-"""Errors at least, and share of those that are allowed: what rounding leaves."""
 BEHIND = 0.1
 """Share of what g + s is off that slacks are at least: where g bends, they would reach zero before
 g does, and steps be short from there."""
-HALVES = 40
-"""How often a step is halved at most that leaves the domain of a term."""
 
 
 class LevelAnswers(NamedTuple):
@@ -101,7 +98,7 @@ class LevelNewton:
             )
             whole = whole.gauged(x)
             last = np.split(self._last[which], self._stops, axis=1)
-            tight, error = last[2] > 0, max(INNER * tolerance, FINEST)
+            tight, error = last[2] > 0, max(INNER * tolerance, SUMMED)
             *found, met = finished(whole, whole.scale.reduced(*last), tight, error)
             slack = np.maximum(-whole.known(x, ones).values, 1.0)
             state = [x, np.zeros(found[1].shape), slack, ones]
@@ -159,7 +156,7 @@ def inner_steps(
         far = reach(s, lam, step, BOUNDARY)
         far[rests] = 0.0
         moved = state
-        for _ in range(HALVES):
+        for _ in range(HALVINGS):
             moved = [one + far * way for one, way in zip((x, nu, s, lam), step, strict=True)]
             known = system.known(moved[0], moved[3])
             is_out = ~known.is_finite & (far[:, 0] > 0)

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dald_model.sizes import ROUNDING
 from dald_model.solvers.arrays.indexing import selection, times
 from dald_model.solvers.arrays.terms import Terms
 from dald_model.solvers.exact.level_form import LevelForm, Limit
-from dald_model.values import ROUNDING
 
 
 class Scale(NamedTuple):

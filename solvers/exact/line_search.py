@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dald_model.sizes import HALVINGS
+
 FLATTER = 0.1
 """Share of the slope that a step begins with which it may end with: Fletcher's fairly accurate
 search (1987, section 2.6). With 0.5 kinks of data took up to 1.5 times the rounds."""
@@ -13,9 +15,6 @@ search (1987, section 2.6). With 0.5 kinks of data took up to 1.5 times the roun
 EDGE = 0.05
 """Share of the way to the edge of a domain that is left where the objective falls up to it, as
 interior point methods leave 0.01 to 0.1: the next step is not short."""
-
-SEARCHES = 40
-"""Evaluations at most: halves then resolve a step to 1e-12 of its length."""
 
 
 def flattened(
@@ -44,7 +43,7 @@ def flattened(
     low, high, below, above = np.zeros(first.size), np.ones(first.size), first, last
     found, is_open = high.copy(), last > allowed
     was_low = np.zeros(first.size, dtype=bool)
-    for turn in range(SEARCHES):
+    for turn in range(HALVINGS):
         if not is_open.any():
             break
         halves = ~np.isfinite(above) | (turn % 3 == 2)

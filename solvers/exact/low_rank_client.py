@@ -29,7 +29,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve
 
-from dald_model.solvers.arrays.matrices import SPARSE
+from dald_model.sizes import LIMIT, SPARSE
 from dald_model.solvers.exact.line_search import FLATTER, flattened
 
 
@@ -108,8 +108,6 @@ def multipliers(
     return found
 
 
-DUAL_STEPS = 60
-"""Steps for one turn; a client that needs more has failed."""
 QUICK = 8
 """Steps after which minimisers for larger D are looked for first."""
 WEAKENED = 0.3
@@ -185,7 +183,7 @@ class LowRankClient:
             is_last = bool((share * curved <= least).all())
             self.diagonal = least if is_last else np.maximum(least, share * curved)
             self._factor, self._multiplies = None, self._is_sparse
-            found = self._minimised(linear, DUAL_STEPS)
+            found = self._minimised(linear, LIMIT)
         return found
 
     def _minimised(

@@ -17,6 +17,7 @@ import numpy as np
 
 from dald_model.compile.form import ConeProgram
 from dald_model.compile.subproblem import Subproblem
+from dald_model.sizes import INNER, SUMMED
 from dald_model.solvers.arrays.augmented import Augmented
 from dald_model.solvers.base import Answers, ClientAnswer, Encoding, Session, Turn
 from dald_model.solvers.exact.nuclear_form import NuclearForm, nuclear_form
@@ -25,8 +26,6 @@ from dald_model.solvers.exact.quadratic_step import not_quadratic
 STEPS = 1000
 """At most, each a singular value decomposition; as many of 20 by 12 take as long as half a solve by
 cones. Enough for ten digits where eigenvalues are 2,000 times apart."""
-FINEST, INNER = 1e-12, 0.1
-"""Errors at least, and share of those that are allowed: what rounding leaves."""
 
 
 class Nuclear:
@@ -108,7 +107,7 @@ class _Client:
         root = np.sqrt(least / most)
         momentum = (1 - root) / (1 + root)
         x = begun = self.x
-        error = max(INNER * error, FINEST * float(np.linalg.norm(linear)) / most)
+        error = max(INNER * error, SUMMED * float(np.linalg.norm(linear)) / most)
         for _ in range(STEPS):
             gradient = self._hessian @ begun + linear
             before, (x, cells) = x, self._thresholded(begun - gradient / most)

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-STEPS = 6
-"""At most; the first that does not help ends it."""
+from dald_model.sizes import STEPS
+
 LARGEST = 400
 """Unknowns of a program up to which its dense system is solved."""
 SHARP = 1e-9

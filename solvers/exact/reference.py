@@ -20,8 +20,17 @@ from dald_model.compile.measures import Measure, measured
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.client import Problem
 from dald_model.errors import OptionError
-from dald_model.solvers.base import FOUND, NOTHING, Answers, ClientAnswer, Encoding, Session, Turn
-from dald_model.solvers.exact.conic import FAR, PROVEN
+from dald_model.solvers.base import (
+    FOUND,
+    NOTHING,
+    PROVEN,
+    Answers,
+    ClientAnswer,
+    Encoding,
+    Session,
+    Turn,
+)
+from dald_model.solvers.exact.conic import FAR
 from dald_model.solvers.exact.native import attempts
 from dald_model.values import REFUSALS, evaluated, flat, panics_as_errors
 

@@ -37,15 +37,13 @@ from typing import ClassVar
 import numpy as np
 
 from dald_model.compile.form import Form
+from dald_model.sizes import LIMIT, SUMMED
 from dald_model.solvers.arrays.indexing import outer, selection, times
-from dald_model.solvers.exact.cholesky import FLAT, triangles, variable_scales
+from dald_model.solvers.exact.cholesky import triangles, variable_scales
 from dald_model.solvers.exact.nonsmooth_rows import height, matrices, parted
 from dald_model.solvers.exact.quadratic_step import Errors, Step, wide
 from dald_model.solvers.exact.semismooth_state import ClientState
 from dald_model.solvers.exact.semismooth_turn import SemismoothTurn
-
-LIMIT = 200
-"""Steps for one turn; a client that needs more has failed."""
 
 
 class SemismoothNewton:
@@ -97,7 +95,7 @@ class SemismoothNewton:
         self._hessians[which] = hessians
         failed = np.asarray(~np.isfinite(hessians).all(axis=(1, 2)))
         if self._groups[0].smooth is None:
-            failed |= triangles(hessians * outer(variable_scales(hessians)), FLAT)[1]
+            failed |= triangles(hessians * outer(variable_scales(hessians)), SUMMED)[1]
         self._failed[which] = failed
         for group, mine in self._parts(which):
             own = mine[~failed[mine]]

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from dald_model.compile.form import Form
+from dald_model.sizes import SHARED
 from dald_model.solvers.arrays.indexing import selection
-from dald_model.solvers.arrays.matrices import SHARED
 from dald_model.solvers.arrays.stack import TermValues
 from dald_model.solvers.arrays.terms import Terms
 from dald_model.solvers.exact.cholesky import variable_scales

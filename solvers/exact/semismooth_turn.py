@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dald_model.sizes import INNER, ROUNDING, SUMMED
 from dald_model.solvers.arrays.indexing import double, selection, times
 from dald_model.solvers.arrays.stack import TermValues
 from dald_model.solvers.arrays.terms import Terms
-from dald_model.solvers.exact.cholesky import FLAT, inverse_roots, variable_scales
+from dald_model.solvers.exact.cholesky import inverse_roots, variable_scales
 from dald_model.solvers.exact.line_search import FLATTER, flattened, turned
 from dald_model.solvers.exact.semismooth_state import SOFT, ClientState, is_inside
-from dald_model.values import ROUNDING
 
 STIFF, GROWTH = 1e6, 5.0
 r"""The penalties :math:`\tau` at most, relative to what a row is held with by the diagonal of H.
@@ -51,11 +51,6 @@ by. At a minimum an argument grows by rounding alone."""
 MET = 10.0
 """How many errors of the points the rows may be off their kinks; blocks, which bend, only INNER:
 with errors of one, points were 1.7 times as wrong as allowed at condition 1e3."""
-
-INNER = 0.1
-"""Share of the errors allowed below which an inner minimiser is found, and the point of a client
-with smooth terms: what such a point is off passes for curvature where models are learned, and 0.5
-took 63 rounds for 60 on a grid of logistic clients."""
 
 ALONG = 2**13
 """Numbers up to which those who are done are carried along: to copy the others takes as long as a
@@ -412,13 +407,13 @@ class SemismoothTurn:
 
 def _roots(matrices: np.ndarray) -> np.ndarray:
     """W of some Hessians, whose diagonals are raised where they are singular; NaN if in vain."""
-    found, failed = inverse_roots(matrices, FLAT)
+    found, failed = inverse_roots(matrices, SUMMED)
     shift, lost = FIRST_SHIFT, failed.nonzero()[0]
     while lost.size and shift <= LAST_SHIFT:
         shifted = matrices[lost]
         units = variable_scales(shifted)
         shifted = shifted + shift * np.eye(units.shape[1]) / units[:, :, None] ** 2
-        found[lost], failed = inverse_roots(shifted, FLAT)
+        found[lost], failed = inverse_roots(shifted, SUMMED)
         lost, shift = lost[failed], SHIFT_GROWTH * shift
     found[lost] = np.nan
     return found

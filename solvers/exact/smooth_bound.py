@@ -18,11 +18,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model.compile.form import ConeProgram, Form
+from dald_model.sizes import STEPS
 from dald_model.solvers.arrays.terms import Terms
 from dald_model.solvers.exact.lower_bound import BoxBound, bounded, nothing
 
-TANGENTS = 4
-"""Newton steps of a bound at most: near an answer one or two are enough."""
 LOSABLE = 1e-9
 """Share of what the prices are worth in the box that a bound may lose, unless told otherwise."""
 
@@ -79,7 +78,7 @@ def _by_tangents(
     level = float(linear @ centre)
     best, u = nothing(centre), np.zeros(size)
     with np.errstate(all="ignore"):
-        for _ in range(TANGENTS):
+        for _ in range(STEPS):
             value, slopes = float(terms.values(None, u[None])[0]), terms.gradients(None, u[None])[0]
             if not (np.isfinite(value) and np.isfinite(slopes).all()):
                 break

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dald_model.compile.subproblem import Subproblem
+from dald_model.sizes import ROOM
 from dald_model.solvers.arrays.augmented import Augmented
 from dald_model.solvers.arrays.smooth import Smooth
 from dald_model.solvers.base import Answers, Multipliers, Turn
 from dald_model.solvers.prox.operators import Landed, Prox
-
-HESSIANS = 2**26
-"""Bytes of Hessians that are solved with together."""
 
 
 class _Session:
@@ -138,7 +136,7 @@ class NewtonStepsSession(_Session):
         starts = np.cumsum(sizes) - sizes
         for size in np.unique(sizes).tolist():
             alike = np.flatnonzero(sizes == size)
-            at_once = max(1, HESSIANS // (8 * size**2))
+            at_once = max(1, ROOM // (8 * size**2))
             for part in np.array_split(alike, range(at_once, alike.size, at_once)):
                 columns = starts[part][:, None] + np.arange(size)
                 which = turn.which[part]

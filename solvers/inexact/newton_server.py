@@ -7,13 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from dald_model.compile.subproblem import Subproblem
+from dald_model.sizes import SAME
 from dald_model.solvers.arrays.augmented import Augmented
 from dald_model.solvers.arrays.smooth import Smooth
 from dald_model.solvers.base import Answers, Multipliers, Session, Turn
-
-NO_STEP = 1e-9
-"""What of the gradient no step takes away, relative to the sizes of what it is a sum of: rounding
-leaves less by far."""
 
 
 class CurvedAverage:
@@ -87,7 +84,7 @@ class _Session:
             )
         step = np.linalg.lstsq(total, right)[0]
         size = abs(matrix.T) @ np.abs(told_mu.mu) + np.abs(total) @ np.abs(turn.points)
-        if (np.abs(total @ step - right) > NO_STEP * size).any():
+        if (np.abs(total @ step - right) > SAME * size).any():
             return _failed(
                 turn,
                 "the sum of the clients' Hessians is singular and the gradient not in its range: "

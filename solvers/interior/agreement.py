@@ -15,8 +15,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 from scipy.sparse.linalg import splu
 
-SAME = 1e-12
-"""Relative difference of two coefficients that are the same number."""
+from dald_model.sizes import SUMMED
 
 
 class Agreement:
@@ -41,7 +40,7 @@ class Agreement:
         pairs = np.flatnonzero(np.diff(apart.indptr) == 2)
         one, two = apart.indptr[pairs], apart.indptr[pairs] + 1
         sizes = np.abs(apart.data[one])
-        is_same = np.abs(apart.data[one] + apart.data[two]) <= SAME * sizes
+        is_same = np.abs(apart.data[one] + apart.data[two]) <= SUMMED * sizes
         is_same &= right[pairs] == 0
         pairs, one, two = pairs[is_same], one[is_same], two[is_same]
         width = apart.shape[1]

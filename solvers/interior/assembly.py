@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from dald_model.compile.form import Form, Term
 from dald_model.compile.stacked_forms import Batch, StackedForms
 from dald_model.errors import OptionError
+from dald_model.sizes import SPARSE
 from dald_model.solvers.base import Encoding
 from dald_model.solvers.interior.barriers import Exponential, Power
 from dald_model.solvers.interior.batches import Batches
@@ -43,7 +44,7 @@ from dald_model.solvers.interior.programme import (
     bent,
     joined,
 )
-from dald_model.solvers.interior.rows import DENSE, FULL, Rows
+from dald_model.solvers.interior.rows import DENSE, Rows
 
 WIDE = 50
 """Entries from which on a row of a sparse program is a sum with a variable of its own."""
@@ -331,7 +332,7 @@ class Assembly:
         parts = [*self._quadratics, *self._roots]
         parts += [(one.matrix, one.columns) for blocks in self._blocks.values() for one in blocks]
         parts += [(term.matrix, own) for terms in self._smooth.values() for term, own in terms]
-        if max((_widest(matrix) for matrix, _ in parts), default=0) ** 2 <= FULL * self.size**2:
+        if max((_widest(matrix) for matrix, _ in parts), default=0) ** 2 <= SPARSE * self.size**2:
             return False
         if self.size > LARGEST:
             raise OptionError(

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from dald_model.sizes import ORDER
 from dald_model.solvers.interior.clients import Aggregator, Call, Clients, Plain
 from dald_model.solvers.interior.factor import factored
 from dald_model.solvers.interior.scaled import Units
@@ -28,9 +29,6 @@ FALL = 1e-2
 SMALL = 1e-8
 """A residual, in units in which slopes are about one, that shortens no step of Newton's: it has the
 digits of a double left, and rounding may not cost a message."""
-SPAN = 10.0
-"""How many times as long, or dear, all may be before units are made anew: one of the right size is
-as good as another, and what is in the same units is not made anew."""
 KEPT = (
     "step",
     "residual",
@@ -155,7 +153,8 @@ class Coordinator:
         (units,) = self._ask(("scale",))
         length, cost = self._sizes(units)
         known = self._unit, self.cost
-        if max(length / self._unit, self._unit / length, cost / self.cost, self.cost / cost) > SPAN:
+        ratios = length / self._unit, cost / self.cost
+        if max(*ratios, *(1 / one for one in ratios)) > ORDER:
             known = length, cost
         self._unit, self.cost = known
         self._ask(("take_units", *known))

@@ -22,6 +22,7 @@ import scipy.sparse as sp
 
 from dald_model.compile.form import Form
 from dald_model.compile.kinds.kind import Kind
+from dald_model.sizes import INFINITE, SUMMED
 from dald_model.solvers.base import Encoding
 from dald_model.solvers.interior.batches import Batches
 from dald_model.solvers.interior.cones import Orthant
@@ -29,8 +30,6 @@ from dald_model.solvers.interior.numbers import Numbers, taken
 from dald_model.solvers.interior.rows import Rows, batched, summed
 
 EQUAL, NONNEGATIVE = ("ZeroConeT", None), ("NonnegativeConeT", None)
-INFINITE = (1 - 1e-12) * 1e20
-"""Right sides of inequalities from which on they bound nothing, as in Clarabel."""
 
 
 class Place(NamedTuple):
@@ -156,7 +155,7 @@ class Programme:
             return None
         every = numbers.rights.items()
         rights = {key: np.concatenate(taken(forms, some)) for key, some in every}
-        if NONNEGATIVE in rights and rights[NONNEGATIVE].max() >= INFINITE:
+        if NONNEGATIVE in rights and rights[NONNEGATIVE].max() >= (1 - SUMMED) * INFINITE:
             return None
         weights = {key: np.concatenate(taken(forms, s)) for key, s in numbers.weights.items()}
         values = np.concatenate([np.zeros(0), *taken(forms, numbers.linear)])

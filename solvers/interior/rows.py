@@ -9,19 +9,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from dald_model.sizes import SMALL, SPARSE
+
 DENSE = 700
 """Variables up to which curvature is kept in a dense matrix: its factor takes 10 ms there."""
 PAIRS = 100_000
 """Pairs of entries of one row up to which their products are kept: a round then takes a tenth of
 scipy's product of two sparse matrices, and making them takes as long as seven of those."""
-SMALL = 10_000
-"""Entries up to which a dense product takes less than scipy does before its own begins: of 80 rows
-of 117 entries 7 microseconds against 15, and what is made of them with weights 170 against 240."""
 MANY = 8
 """Blocks from which on they are taken as one array: 8 of 20 x 10 are joined in 80 microseconds
 instead of 120, 4 in 55 either way."""
-FULL = 0.15
-"""Share of entries from which on BLAS multiplies dense rows faster than scipy sparse ones."""
 
 
 class Rows:
@@ -41,7 +38,7 @@ class Rows:
         heights = [matrix.shape[0] for matrix, _ in parts]
         filled = sum(_count(matrix) for matrix, _ in parts)
         entries = sum(heights) * width
-        if is_dense and (entries <= SMALL or filled > FULL * entries):
+        if is_dense and (entries <= SMALL or filled > SPARSE * entries):
             found = np.zeros((sum(heights), width))
             at = 0
             for (matrix, columns), height in zip(parts, heights, strict=True):
@@ -68,7 +65,7 @@ class Rows:
         """The same of dense blocks of one shape, (n, h, k), and their columns, (n, k)."""
         height = matrices.shape[0] * matrices.shape[1]
         filled, entries = np.count_nonzero(matrices), height * width
-        if is_dense and (entries <= SMALL or filled > FULL * entries):
+        if is_dense and (entries <= SMALL or filled > SPARSE * entries):
             found = np.zeros((*matrices.shape[:2], width))
             np.put_along_axis(found, np.broadcast_to(columns[:, None], matrices.shape), matrices, 2)
             return cls(found.reshape(height, width))

@@ -23,8 +23,16 @@ from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.client import Client
 from dald_model.declare.consensus import ConsensusEquality, Edge
 from dald_model.solvers.arrays.indexing import ranges
-from dald_model.solvers.base import FOUND, NOTHING, Answers, Encoding, Multipliers, Session, Turn
-from dald_model.solvers.exact.conic import PROVEN
+from dald_model.solvers.base import (
+    FOUND,
+    NOTHING,
+    PROVEN,
+    Answers,
+    Encoding,
+    Multipliers,
+    Session,
+    Turn,
+)
 from dald_model.solvers.registry import Choice, alike
 from dald_model.values import flat
 

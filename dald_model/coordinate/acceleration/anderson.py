@@ -14,11 +14,10 @@ from dald_model.coordinate.acceleration.evaluation import (
     Proposal,
 )
 from dald_model.coordinate.reductions import Reductions
+from dald_model.sizes import DEPENDENT
 from dald_model.validate import argument, check_whole
 from dald_model.values import BYTES
 
-RIDGE = 1e-10
-"""Added to the squares of the columns, which have length one."""
 LARGEST = 1e6
 """Coefficients beyond are those of columns that depend on each other."""
 
@@ -116,7 +115,7 @@ class AndersonMixer(Accelerator):
             return None
         right = self._products(evaluation.after - evaluation.before) / lengths
         scaled = self._gram[:held, :held] / np.outer(lengths, lengths)
-        scaled.flat[:: held + 1] += RIDGE
+        scaled.flat[:: held + 1] += DEPENDENT
         found = np.linalg.solve(scaled, right)
         # A residual is as long as its products with columns of length one, and longer
         if not np.abs(found).max() <= LARGEST * np.linalg.norm(right):

@@ -10,18 +10,7 @@ import scipy.sparse as sp
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.stacked_sides import StackedSides
-
-DEPENDENT = 1e-10
-"""Directions that edges see by less than this share of the strongest are not seen."""
-FAR = 10.0
-"""Penalties this many times those that coordinates were made with ask for others."""
-SAME = 1e-9
-"""Directions seen before and now, and values that went round a cycle, are the same up to this."""
-SMALL = 2**15
-"""Entries up to which a product with a dense matrix takes less time than a call of scipy."""
-TOGETHER = 2**22
-"""Bytes of the matrices of a group: they stay in cache, and no round asks the system for memory,
-which takes a third of the time of one with 100,000 clients."""
+from dald_model.sizes import DEPENDENT, ORDER, SAME, SHARED, SMALL
 
 
 class Group(NamedTuple):
@@ -125,7 +114,7 @@ class Coordinates:
         for (width, served), found in gathered.items():
             if not width:
                 continue
-            most = max(1, TOGETHER // (8 * width**2))
+            most = max(1, SHARED // (8 * width**2))
             for first in range(0, len(found), most):
                 part = found[first : first + most]
                 columns = starts[part][:, None] + np.arange(width)
@@ -139,7 +128,7 @@ class Coordinates:
         if self._sides is not compiled.stacked:
             return False
         ratio = self.weight / (2 * rho**2)
-        return bool(ratio.max() <= FAR**2 and ratio.min() >= 1 / FAR**2)
+        return bool(ratio.max() <= ORDER**2 and ratio.min() >= 1 / ORDER**2)
 
     @property
     def clients(self) -> dict[Hashable, slice]:

@@ -12,7 +12,7 @@ import numpy as np
 from dald_model.coordinate.acceleration.coordinates import Coordinates
 from dald_model.coordinate.acceleration.master import Master
 from dald_model.eigen import eigh
-from dald_model.values import ROUNDING
+from dald_model.sizes import ROUNDING
 
 DEPENDENT = 1e-8
 """A correction is left out where what it divides by is this share of what it could be."""

@@ -20,13 +20,12 @@ import scipy.sparse.linalg as spla
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 from scipy.sparse.linalg import splu
 
-from dald_model.coordinate.acceleration.coordinates import SAME, Coordinates
+from dald_model.coordinate.acceleration.coordinates import Coordinates
 from dald_model.eigen import eigh
+from dald_model.sizes import DEPENDENT, SAME
 
 DENSE = 600
 """Up to this many free directions the system is a dense one."""
-RIDGE = 1e-10
-"""Share of the diagonal that is taken from rows that may depend on each other."""
 
 
 class _Ties(NamedTuple):
@@ -225,10 +224,10 @@ class Master:
         signed, weight = self.coordinates.signed, self.coordinates.weight
         if isinstance(signed, np.ndarray):  # no ridge: it makes prices of what rounding leaves
             values, vectors = eigh((signed.T * weight) @ signed)
-            seen = values > RIDGE * values.max(initial=0.0)
+            seen = values > DEPENDENT * values.max(initial=0.0)
             return ((vectors[:, seen] / values[seen]) @ vectors[:, seen].T).dot
         weighted = sp.csr_array(sp.diags_array(weight) @ signed)
-        matrix = sp.csc_array(signed.T @ weighted + RIDGE * sp.eye_array(self.coordinates.size))
+        matrix = sp.csc_array(signed.T @ weighted + DEPENDENT * sp.eye_array(self.coordinates.size))
         # Its own order takes the leaves of a large star first, and stays linear in how many
         symmetric: Any = {"diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
         return splu(matrix, permc_spec="COLAMD", **symmetric).solve
@@ -252,9 +251,9 @@ def _minimiser(
     both = np.concatenate([right, scale * rhs])
     if isinstance(matrix, np.ndarray):
         low = scale * rows.toarray()
-        whole = np.block([[matrix, low.T], [low, -RIDGE * scale * np.eye(rhs.size)]])
+        whole = np.block([[matrix, low.T], [low, -DEPENDENT * scale * np.eye(rhs.size)]])
         return np.linalg.solve(whole, both)[: right.size]
     low = scale * rows
-    corner = -RIDGE * scale * sp.eye_array(rhs.size)
+    corner = -DEPENDENT * scale * sp.eye_array(rhs.size)
     whole = sp.block_array([[matrix, low.T], [low, corner]], format="csc") if rhs.size else matrix
     return splu(whole).solve(both)[: right.size]

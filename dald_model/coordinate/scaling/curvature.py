@@ -13,6 +13,7 @@ from dald_model.compile.form import Form, Term
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.affine import MadeOnce
 from dald_model.declare.remote import RemoteClient
+from dald_model.sizes import TOGETHER
 from dald_model.solvers.arrays.terms import Terms
 from dald_model.solvers.exact.low_rank_client import LowRankClient, Separable, by_columns
 
@@ -25,8 +26,6 @@ BEYOND = 1e30
 kink, is flat."""
 MANY = 200
 """Variables of a client beyond which it is not worth looking where its objective bends."""
-TOGETHER = 256
-"""Clients whose numbers are taken together: enough to be fast, few enough for memory."""
 ZERO = 1e-7
 """Ratio below which an eigenvalue is zero: a direction without curvature asks for no penalty."""
 

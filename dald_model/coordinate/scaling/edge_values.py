@@ -11,10 +11,7 @@ from dald_model.compile.affine_maps import Sight
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.affine import MadeOnce
-
-TOGETHER = 4096
-"""Clients that are measured together: enough to be fast, few enough for memory."""
-
+from dald_model.sizes import TOGETHER
 
 _SINGLE = MadeOnce()
 

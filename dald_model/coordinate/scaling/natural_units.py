@@ -42,7 +42,7 @@ from dald_model.coordinate.scaling.stiffness import (
 from dald_model.coordinate.scaling.units import Units
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.gc_pause import gc_paused
-from dald_model.values import ROUNDING
+from dald_model.sizes import ROUNDING
 
 CAUTION = 0.25
 """Share of the distances that counts as a length: local minimisers are farther apart than prices

@@ -10,11 +10,12 @@ import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import Form
-from dald_model.coordinate.scaling.curvature import TOGETHER, steepness
+from dald_model.coordinate.scaling.curvature import steepness
 from dald_model.coordinate.scaling.natural_units import natural_units
 from dald_model.coordinate.scaling.units import Units
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.gc_pause import gc_paused
+from dald_model.sizes import TOGETHER
 
 MOVED = 0.75
 """Numbers that moved by more than this share of their length, before or after, are those of another

@@ -24,7 +24,8 @@ import scipy.sparse as sp
 
 from dald_model.compile.form import cone_height
 from dald_model.compile.subproblem import Subproblem
-from dald_model.values import ROUNDING, evaluated, is_inside, preserved
+from dald_model.sizes import DEPENDENT, ROUNDING
+from dald_model.values import evaluated, is_inside, preserved
 
 SUDDEN, HALVINGS = 10.0, 40
 """How many times stiffer over the whole of a length than over half of it is a singularity, or an
@@ -37,8 +38,6 @@ PROBED = 64
 rows carry what its own variables cost to what edges see, of which a mean says nothing."""
 LARGEST = 300
 """Variables of a client beyond which this is not asked."""
-RANK = 1e-10
-"""Singular values below this share of the largest are none, and so is what rows miss by less."""
 
 
 def alike_in_matrices(sub: Subproblem, lengths: np.ndarray) -> np.ndarray:
@@ -164,7 +163,7 @@ def carried(sub: Subproblem, diagonal: np.ndarray) -> np.ndarray:
         moves = moves - idle @ np.linalg.lstsq(root * idle, root * moves)[0]
     found = diagonal.copy()
     energies = own @ moves**2
-    is_way &= energies > RANK * own.max() * (moves**2).sum(axis=0)
+    is_way &= energies > DEPENDENT * own.max() * (moves**2).sum(axis=0)
     found[ways.asked[is_way]] = energies[is_way]
     return found
 
@@ -182,9 +181,10 @@ def _ways(sub: Subproblem, among: np.ndarray) -> _Ways | None:
     if not asked.size or not free.size:
         return None
     left, values, right = np.linalg.svd(rows[:, free])
-    rank = int(np.count_nonzero(values > RANK * values.max(initial=0.0)))
+    rank = int(np.count_nonzero(values > DEPENDENT * values.max(initial=0.0)))
     missed = left[:, rank:].T @ rows[:, asked]
-    is_way = np.abs(missed).max(axis=0, initial=0.0) <= RANK * np.abs(rows[:, asked]).max(axis=0)
+    largest = np.abs(rows[:, asked]).max(axis=0)
+    is_way = np.abs(missed).max(axis=0, initial=0.0) <= DEPENDENT * largest
     moves = -right[:rank].T @ ((left[:, :rank].T @ rows[:, asked]) / values[:rank, None])
     return _Ways(asked, free, moves, is_way, right[rank:].T)
 
