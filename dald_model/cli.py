@@ -380,12 +380,12 @@ def _table2(given: argparse.Namespace) -> int:
 
 def _figure5(given: argparse.Namespace) -> int:
     # Only this command needs it, see _table1.
-    from dald_model.experiments.figure5 import CLIENTS, figure5, figure5_plot, figure5_text
+    from dald_model.experiments.figure5 import CLIENT_COUNTS, figure5, figure5_plot, figure5_text
 
     _check_folder("--out", given.out)
     if given.out.suffix not in (".png", ".pdf", ".svg"):
         raise UsageError(f"--out {given.out}: expected a name that ends in .png, .pdf or .svg")
-    sizes = _once(given.n) or CLIENTS
+    sizes = _once(given.n) or CLIENT_COUNTS
     frame = figure5(sizes, given.rounds, given.divisor, given.data, given.jobs, tell=_tell)
     figure5_plot(frame, given.divisor).savefig(given.out, dpi=150)
     print(figure5_text(frame))

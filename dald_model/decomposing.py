@@ -16,7 +16,7 @@ from dald_model.answer.result import Result
 from dald_model.coordinate.status import Status
 from dald_model.declare.array_parts import ArrayProblem
 from dald_model.declare.client import summands
-from dald_model.declare.dealt import CLIENTS, declare_shares, shares
+from dald_model.declare.dealt import DEALT_TO, declare_shares, shares
 from dald_model.declare.ordinary import Pieces, declare_pieces, declare_summands, independent
 from dald_model.declare.owners import (
     NOBODY,
@@ -174,7 +174,7 @@ def _deal(model: Model, problem: cp.Problem, clients: Any, rows: Any) -> None:
     is_whole = rows is None and clients is not None and not _is_by_entry(problem, clients)
     given = ArrayProblem(problem, whole=is_whole)
     whose, names = None, []
-    count: Any = clients if is_count else CLIENTS if clients is None else None
+    count: Any = clients if is_count else DEALT_TO if clients is None else None
     if rows is None and count is not None and any(map(is_stacked, given.terms)):
         height = max(p.array.shape[0] for p in given.terms if is_stacked(p))
         rows = count if clients is not None else min(count, height)

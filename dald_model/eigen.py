@@ -8,7 +8,7 @@ import numpy as np
 import scipy.linalg
 from threadpoolctl import ThreadpoolController
 
-SMALL, LARGE = 16, 500
+TINY, ONE_THREAD = 16, 500
 """Sizes above which, and up to which, matrices are taken by one thread of BLAS. Several spin while
 they wait for each other: beside other busy processes, on two cores, 144 matrices of 60 took 40 to
 80 times as long. Up to 24 OpenBLAS takes but one by itself."""
@@ -35,7 +35,7 @@ def eigh(matrices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     numpy.linalg.LinAlgError
         If an entry is not finite, or neither method converges.
     """
-    if not SMALL < matrices.shape[-1] <= LARGE:
+    if not TINY < matrices.shape[-1] <= ONE_THREAD:
         return _eigh(matrices)
     with _pools().limit(limits=1, user_api="blas"):
         return _eigh(matrices)
@@ -43,7 +43,7 @@ def eigh(matrices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def eigvalsh(matrix: np.ndarray) -> np.ndarray:
     """The eigenvalues of a symmetric matrix, ascending."""
-    if not SMALL < len(matrix) <= LARGE:
+    if not TINY < len(matrix) <= ONE_THREAD:
         return np.linalg.eigvalsh(matrix)
     with _pools().limit(limits=1, user_api="blas"):
         return np.linalg.eigvalsh(matrix)

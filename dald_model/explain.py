@@ -30,7 +30,7 @@ from dald_model.schedule.network import Levels
 from dald_model.schedule.round_state import Moment, Residuals
 from dald_model.schedule.sequence import Sequence
 from dald_model.solvers.inexact.local import LocalSteps
-from dald_model.solvers.registry import LOW_RANK, ORDER, Choice, refusal
+from dald_model.solvers.registry import LOW_RANK, TAKERS, Choice, refusal
 from dald_model.text import Heading, Part, Printed, counted, outline, ranged, together
 
 
@@ -249,7 +249,7 @@ def _common(compiled: Decomposition) -> str:
 def _reason(names: tuple[str, ...], alike: list[Subproblem]) -> Reason:
     least, most = min(alike, key=_extent), max(alike, key=_extent)
     first = 1 if most.client.is_coupling else 2  # the first two are for servers and couplings alone
-    earlier = ORDER[first : next((i for i, one in enumerate(ORDER) if one.name == names[0]), 1)]
+    earlier = TAKERS[first : next((i for i, one in enumerate(TAKERS) if one.name == names[0]), 1)]
     # It is faster for clients of many variables only; of others it goes without saying
     is_wide = most.form is not None and sp.issparse(most.form.quadratic.root)
     refusals = {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-EXACT = 8 * float(np.finfo(float).eps)
+EPSILONS = 8 * float(np.finfo(float).eps)
 """What one operation leaves of zero: an inner product, an eigenvalue beside the largest."""
 ROUNDING = 1e-14
 """Share of what a number is a sum of below which it is a rounding error."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import cvxpy as cp
 
-from dald_model.compile.form import WIDE
+from dald_model.compile.form import SPARSE_ROOT
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.remote import Neighbour, RemoteClient
 from dald_model.errors import OptionError
@@ -87,7 +87,7 @@ class AtNeighbour(Unasked):
 
 
 LOW_RANK = LowRank()
-ORDER: tuple[Solver, ...] = (
+TAKERS: tuple[Solver, ...] = (
     Average(),
     LOW_RANK,
     Direct("factor", Factor),
@@ -101,7 +101,7 @@ ORDER: tuple[Solver, ...] = (
 )
 """Fastest first: ``auto`` gives a client to the first that takes it. The last two take nearly
 everything, and so are what the others fall back on."""
-NUMERICAL = ORDER[1:-1]
+NUMERICAL = TAKERS[1:-1]
 """Those that know a client by its form and sides alone."""
 AT_SITE = {is_exact: AtSite(is_exact) for is_exact in (False, True)}
 """What stands for the solver of a client at its site, by whether that one is exact."""
@@ -109,8 +109,8 @@ AT_NEIGHBOUR = AtNeighbour()
 NONLINEAR = Nonlinear()
 MEMBERS = ("name", "batches", "is_exact", "refuses", "open")
 """What a solver of the user's own must have, see :class:`dald_model.solvers.base.Solver`."""
-NAMED: dict[str, Solver] = {solver.name: solver for solver in (*ORDER[:-1], NONLINEAR)}
-NAMED["reference"] = ORDER[-1]
+NAMED: dict[str, Solver] = {solver.name: solver for solver in (*TAKERS[:-1], NONLINEAR)}
+NAMED["reference"] = TAKERS[-1]
 """What ``solve(solver=...)`` takes besides the names of cvxpy's solvers."""
 
 RENAMED: dict[str, str] = {
@@ -156,7 +156,7 @@ class Choice:
     def _nonlinear(self, sub: Subproblem) -> Solver:
         """The solver of a client that is not convex: its own, or all clients' if it can take it."""
         own, every = self._forced.get(sub.name), self._all
-        if own is not None and not isinstance(own, Nonlinear) and own in ORDER:
+        if own is not None and not isinstance(own, Nonlinear) and own in TAKERS:
             raise OptionError(
                 f"solver: {own.name!r} cannot take client {sub.name!r}, which is declared with "
                 "nonconvex=True; choose 'nonlinear', dm.solvers.Nonlinear('IPOPT') or another of "
@@ -173,11 +173,11 @@ class Choice:
             If a solver was named that cannot take the client.
         """
         form = sub.form
-        if form is None or form.size >= WIDE or self._by_client or sub.client.is_server:
+        if form is None or form.size >= SPARSE_ROOT or self._by_client or sub.client.is_server:
             return self._chain(sub)
         if not form.complete:  # what its constraints are is no part of its shape
             return self._chain(sub)
-        if self._all not in (None, *ORDER) or any(t.kind.is_of_entries for t in form.terms):
+        if self._all not in (None, *TAKERS) or any(t.kind.is_of_entries for t in form.terms):
             return self._chain(sub)
         # Else no solver asks for more of its numbers than how many these are
         key = form.shape, sub.client.is_coupling
@@ -197,19 +197,19 @@ class Choice:
         own = self._forced.get(sub.name)
         if own is None and forced and sub.client.is_coupling and refusal(forced, sub):
             forced = None  # what is named for all is meant for the clients
-        if not ORDER[0].refuses(sub) and (own is None or own in ORDER or own.refuses(sub)):
-            return [ORDER[0]]  # a server's closed form is exact, whatever solves the clients
-        if forced is not None and forced not in ORDER[:-1] and not forced.refuses(sub):
+        if not TAKERS[0].refuses(sub) and (own is None or own in TAKERS or own.refuses(sub)):
+            return [TAKERS[0]]  # a server's closed form is exact, whatever solves the clients
+        if forced is not None and forced not in TAKERS[:-1] and not forced.refuses(sub):
             return [forced]  # a solver of the user's own choosing speaks for itself
-        first = forced or next(solver for solver in ORDER if not refusal(solver, sub))
+        first = forced or next(solver for solver in TAKERS if not refusal(solver, sub))
         if forced is not None and (reason := refusal(forced, sub)):
-            able = [solver for solver in ORDER if not refusal(solver, sub)]
+            able = [solver for solver in TAKERS if not refusal(solver, sub)]
             names = [repr(name) for name, solver in NAMED.items() if solver in able]
             raise OptionError(
                 f"solver: {first.name!r} cannot take client {sub.name!r}: {reason}; choose one of "
                 f"{', '.join(names)}, or leave it to 'auto'"
             )
-        later = [solver for solver in ORDER[-2:] if ORDER.index(solver) > ORDER.index(first)]
+        later = [solver for solver in TAKERS[-2:] if TAKERS.index(solver) > TAKERS.index(first)]
         return [first, *(solver for solver in later if not refusal(solver, sub))]
 
 
@@ -222,7 +222,7 @@ def alike(solver: Solver, sub: Subproblem) -> Hashable:
 
 def refusal(solver: Solver, sub: Subproblem) -> str:
     """Why a solver cannot take a client; empty if it can."""
-    if solver in ORDER[1:-1] and sub.form is None:
+    if solver in TAKERS[1:-1] and sub.form is None:
         return "cvxpy's canonical form of it could not be read"
     return solver.refuses(sub)
 

@@ -11,7 +11,13 @@ from dald_model.answer.extrapolation import Trail, present
 from dald_model.answer.result import Result
 from dald_model.answer.saved import SavedAnswer
 from dald_model.compile.decomposition import Decomposition
-from dald_model.coordinate.penalty import LEAST, MOST, PenaltyRule, ResidualBalancing, as_rule
+from dald_model.coordinate.penalty import (
+    RHO_LEAST,
+    RHO_MOST,
+    PenaltyRule,
+    ResidualBalancing,
+    as_rule,
+)
 from dald_model.coordinate.scaling.reuse import Measured
 from dald_model.coordinate.scaling.units import Units
 from dald_model.coordinate.state import State
@@ -57,7 +63,7 @@ def begin(compiled: Decomposition, rho: Any, start: Any, units: Units) -> tuple[
     """
     rule, first = as_rule(rho), None
     if isinstance(rule, ResidualBalancing) and rule.start is None:
-        first = np.clip(units.penalty, LEAST, MOST)
+        first = np.clip(units.penalty, RHO_LEAST, RHO_MOST)
         rule = replace(rule, start=first)
     if start is None:
         return State.start(compiled, rule.init(compiled), units), rule

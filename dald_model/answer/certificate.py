@@ -10,7 +10,7 @@ import numpy as np
 
 from dald_model.answer.answer import Answer
 from dald_model.answer.claim import Claim
-from dald_model.answer.judge import REACH, Judge
+from dald_model.answer.judge import BOX, Judge
 from dald_model.answer.verdict import Judged, Row, table
 from dald_model.errors import ResultError
 from dald_model.lazy_imports import pd
@@ -86,7 +86,7 @@ class Certificate(Judged, Printed):
     def report(self, *, wide: bool) -> list[Part]:
         """The bound, what it is measured by, and the comparisons."""
         how_far = "farther than" if self.is_beyond else "within"
-        found = f"by client solves alone, {how_far} {REACH:g} lengths"
+        found = f"by client solves alone, {how_far} {BOX:g} lengths"
         found = "the value of a better point, farther away" if self.is_refuted else found
         top = {
             "value": (f"{self.value:.8g}", ""),

@@ -11,7 +11,7 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import Form
 from dald_model.sizes import ROUNDING
 
-SHORTER = 1e-4
+BY_ROWS = 1e-4
 """Share of a client's longest length below which an entry is compared with the others by rows."""
 
 
@@ -62,7 +62,7 @@ class ClientRows:
             owners = self._owners
             longest, is_uneven = np.zeros((2, int(owners.max(initial=-1)) + 1))
             np.maximum.at(longest, owners, lengths)
-            is_uneven[owners[lengths <= SHORTER * longest[owners]]] = True
+            is_uneven[owners[lengths <= BY_ROWS * longest[owners]]] = True
             is_asked = is_uneven[owners[self._col]] > 0
             moves, right = (np.where(is_asked, one, np.inf) for one in (moves, right))
         return self._least(moves), self._least(right)

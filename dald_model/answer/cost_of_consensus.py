@@ -36,11 +36,11 @@ FAR = 4.0 ** np.arange(15, -13, -1)
 """How far along a way is tried, in sizes of variables."""
 BEYOND = 4.0 ** np.arange(45, 14, -1)
 """The same of what falls beyond the last."""
-NEAR = 2.0 ** np.linspace(-1.25, 1.25, 13)
+BETWEEN = 2.0 ** np.linspace(-1.25, 1.25, 13)
 """Where it is tried between these."""
 ENDLESS = 1e-3
 """Share of a fall in a box that another move as long has to bring for a client to fall for ever."""
-WIDE = 4.0
+WIDER_BOX = 4.0
 """How many times as far as along a line the box of a client with rows reaches."""
 
 
@@ -210,7 +210,7 @@ def _of_cone(client: ConeClient, at: np.ndarray, known: Slopes, cost: float) -> 
     # Far from zero a box of x's own size is too wide for a cone solver; elsewhere one as wide as
     # the client would go without its rows may be too small
     share = float((np.abs(line.moved[best]) / known.sizes).max()) if line.fall[best] > 0 else 1.0
-    narrow = min(1.0, WIDE * share)
+    narrow = min(1.0, WIDER_BOX * share)
     fall, move = client.fall(known.sizes, cost)
     if narrow < 1.0:
         least, nearer = client.fall(narrow * known.sizes, cost)
@@ -246,7 +246,7 @@ def _along(falls: Callable[[np.ndarray], np.ndarray], ways: np.ndarray) -> Line:
         beyond, farther = _lowest(falls, ways, BEYOND)
         is_found = is_endless & (beyond > 0)
         far, is_endless = np.where(is_found, farther, far), is_endless & ~is_found
-    near = far * NEAR[:, None]
+    near = far * BETWEEN[:, None]
     fine = np.fmax(falls(near[..., None] * ways), 0.0)
     closer, each = fine.argmax(axis=0), np.arange(len(ways))
     fall, moved = fine[closer, each], near[closer, each][:, None] * ways

@@ -2,7 +2,7 @@ r"""Answers moved into the domains of the user's expressions that rounding has l
 
 A solver that keeps :math:`x \ge 0` to its accuracy may answer -1e-17, where a square root or an
 entropy has no value: the user's objective there would be NaN and a constraint violated without
-end. Such a point is moved to the edge, by no more than ``MOST`` of the natural lengths, a tenth of
+end. Such a point is moved to the edge, by no more than ``MOVE`` of the natural lengths, a tenth of
 what consensus is kept to by default.
 
 A matrix that has to be positive semidefinite for an atom, as of ``matrix_frac``, is moved a little
@@ -25,15 +25,15 @@ from dald_model.declare.affine import affine_map
 from dald_model.declare.client import unique_variables
 from dald_model.values import flat, holding, is_inside
 
-MOST = 1e-7
+MOVE = 1e-7
 """How far a point is moved at most, in natural lengths."""
 LIFT = 1e-8
 """The least eigenvalue of such a matrix, in what the natural lengths make of its entries."""
 AGREED = 1e-6
 """How far a matrix is moved at most, in natural lengths: a mean of copies is as far from them."""
-SMALL = 1e-6
+MISSING = 1e-6
 """Share of a move that may be missing."""
-ROUNDS, BEYOND = 8, 4 * np.finfo(float).eps
+PLANES, JUST_BEYOND = 8, 4 * np.finfo(float).eps
 """So often it is moved onto the planes that it is behind, and how little beyond: sums round."""
 
 Values = Mapping[int, np.ndarray]
@@ -107,8 +107,8 @@ def lifted(
         if low >= least:
             continue
         wanted = flat((least - low) * np.eye(len(entries)))
-        step = spla.lsqr(matrix, wanted, atol=SMALL**2, btol=SMALL**2)[0]
-        is_met = np.allclose(matrix @ step, wanted, rtol=0.0, atol=SMALL * (least - low))
+        step = spla.lsqr(matrix, wanted, atol=MISSING**2, btol=MISSING**2)[0]
+        is_met = np.allclose(matrix @ step, wanted, rtol=0.0, atol=MISSING * (least - low))
         if is_met and (np.abs(step) <= AGREED * reach).all():
             at = 0
             for v in variables:
@@ -137,10 +137,10 @@ def _on_planes(
     matrix = np.concatenate([part.toarray() for part, _ in maps])
     offset = np.concatenate([level for _, level in maps])
     sizes = np.square(matrix).sum(axis=1)
-    reach = MOST * np.concatenate([flat(lengths[v.id]) for v in variables])
+    reach = MOVE * np.concatenate([flat(lengths[v.id]) for v in variables])
     start = np.concatenate([flat(given[v.id]) for v in variables])
-    point, beyond = start.copy(), BEYOND
-    for _ in range(ROUNDS):
+    point, beyond = start.copy(), JUST_BEYOND
+    for _ in range(PLANES):
         for row, level, size in zip(matrix, offset, sizes, strict=True):
             over = float(row @ point) + level
             if over > 0 and size > 0:

@@ -19,7 +19,7 @@ from dald_model.answer.judge import Judge
 from dald_model.answer.tangents import is_right_by_tangents
 from dald_model.answer.verdict import Row
 from dald_model.compile.decomposition import Decomposition
-from dald_model.coordinate.penalty import LEAST, MOST
+from dald_model.coordinate.penalty import RHO_LEAST, RHO_MOST
 from dald_model.coordinate.scaling.units import Units
 from dald_model.coordinate.settings import EndProof, EndTest
 from dald_model.coordinate.state import State
@@ -131,7 +131,7 @@ def gap_test(compiled: Decomposition, gap: float) -> Callable[[State], str]:
 def _units(judge: Judge, state: State) -> Units:
     lengths, of_edges = judge.scale.lengths, judge.edge_lengths
     cost = max(judge.scale.cost, judge.scale.open, np.finfo(float).tiny)
-    penalty = np.clip(np.sqrt(cost) / of_edges, LEAST, MOST)
+    penalty = np.clip(np.sqrt(cost) / of_edges, RHO_LEAST, RHO_MOST)
     return Units(
         of_edges,
         cost / of_edges,

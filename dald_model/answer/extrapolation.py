@@ -28,20 +28,20 @@ from dald_model.values import flat
 Way = tuple[str, int]
 """Coordinates and degree; degree 0 stands for values off a line."""
 
-KEPT = 32
+ANSWERS_KEPT = 32
 """Answers that are kept at most: as many Parameters can change at once as there are moves."""
-LARGEST = 2_000_000
+MOST_NUMBERS = 2_000_000
 """Numbers that all kept answers may have together: 16 MB."""
 DEGREES = range(1, 5)
 """Degrees of polynomials. With 1 and 2 alone paths take 1.15 times the rounds; with degree 5 and
 fits by least squares to more answers, 1.00."""
 AMPLIFIED = 100.0
 """Sum of the sizes of weights from which on errors of answers would be most of the result."""
-EQUAL = 1e-8
+EQUAL_RESIDUALS = 1e-8
 """Residuals of an answer in natural units below which models have nothing to add to it."""
 SIGNS = np.array([[1.0], [-1.0]])
 """Signs of the ends of an edge."""
-ROUNDING = 1e-7
+ROUNDED_MOVES = 1e-7
 """Share of the moves of Parameters below which a distance is none: Parameters are set by users, who
 compute them."""
 
@@ -73,7 +73,7 @@ class Trail(NamedTuple):
         ``learnt`` are the models of the run that found it.
         """
         answer = np.concatenate([*_nearer(state, learnt), state.points])
-        kept = min(KEPT, LARGEST // (answer.size + values.size))
+        kept = min(ANSWERS_KEPT, MOST_NUMBERS // (answer.size + values.size))
         if kept < 2 or not values.size:
             return None
         if before is None:
@@ -116,12 +116,12 @@ def _nearer(state: State, learnt: ModelState | None) -> tuple[np.ndarray, ...]:
 
     What a run leaves within its tolerance is as nothing for the user, but weights of several
     answers amplify it to more than the error of a smooth path. A plain answer is rounded no more
-    than numbers are where both ends are equal to ``EQUAL`` of their lengths.
+    than numbers are where both ends are equal to ``EQUAL_RESIDUALS`` of their lengths.
     """
     mu, units = state.estimate, state.units
     weight, dual = 2 * state.rho**2, state.dual
-    is_equal = (np.abs(state.primal) <= EQUAL * units.lengths).all()
-    is_equal &= (np.abs(weight * dual) <= EQUAL * units.slopes).all()
+    is_equal = (np.abs(state.primal) <= EQUAL_RESIDUALS * units.lengths).all()
+    is_equal &= (np.abs(weight * dual) <= EQUAL_RESIDUALS * units.slopes).all()
     if learnt is None or is_equal:
         return mu, *state.sides
     there = learnt.coordinates
@@ -168,7 +168,7 @@ def _on_line(move: np.ndarray) -> np.ndarray | None:
     line = line / np.linalg.norm(line)
     along = move @ line
     across = np.abs(move - along[:, None] * line).max()
-    return along if across <= ROUNDING * np.abs(along).max() else None
+    return along if across <= ROUNDED_MOVES * np.abs(along).max() else None
 
 
 def _through_points(at: np.ndarray) -> np.ndarray:
@@ -186,7 +186,7 @@ def _least(move: np.ndarray) -> np.ndarray:
     features = np.vstack([np.ones(len(move)), move.T])
     wanted = np.eye(len(features))[0]
     found = np.linalg.lstsq(features, wanted)[0]
-    is_met = np.abs(features @ found - wanted).max() <= ROUNDING
+    is_met = np.abs(features @ found - wanted).max() <= ROUNDED_MOVES
     return found if is_met else np.full(len(move), np.nan)
 
 

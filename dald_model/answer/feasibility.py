@@ -23,7 +23,7 @@ from dald_model.answer.rescaling import minimise
 from dald_model.compile.measures import Measure
 from dald_model.declare.affine import affine_map
 from dald_model.declare.wording import short
-from dald_model.sizes import EXACT, SUMMED
+from dald_model.sizes import EPSILONS, SUMMED
 from dald_model.values import entries, flat, holding, violated
 
 Lengths = Mapping[int, np.ndarray]
@@ -110,12 +110,12 @@ class Feasibility:
         if not isinstance(rule, Inequality | Equality | cp.Zero | cp.NonNeg):
             return True
         here = _size_of(rule, off.size)
-        if (off <= EXACT * here).all():
+        if (off <= EPSILONS * here).all():
             return False
         long = [(v, self._lengths[v.id].reshape(v.shape, order="F")) for v in rule.variables()]
         with holding(long), np.errstate(all="ignore"):
             there = _size_of(rule, off.size)
-        return not (off <= EXACT * np.maximum(here, there)).all()
+        return not (off <= EPSILONS * np.maximum(here, there)).all()
 
     def _scales(self, rule: Any, values: Mapping[int, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """The size of what each entry adds up, and how far it moves over the lengths."""

@@ -21,19 +21,19 @@ from dald_model.lazy_imports import pd
 from dald_model.sizes import ORDER
 from dald_model.text import SHOWN, Bare, Heading, Part, Printed, counted, shortened
 
-NEAR = 100.0
+OFFERED = 100.0
 """So many times larger tolerances are offered, not more."""
 LOOSE = 1e-4
 """Tolerances above this are not those of an answer that a verification passes."""
 MANY = 100
 """Rounds from which on it is said of an answer, too, why it took so many."""
-FINEST = 1e-11
+FINEST_TOLERANCE = 1e-11
 """Tolerances below this are beside rounding errors."""
 OF_THE_PROBLEM = frozenset(
     {Status.INFEASIBLE, Status.UNBOUNDED, Status.NO_MINIMISER, Status.SOLVER_ERROR}
 )
 """Statuses whose detail says all: more rounds would not help."""
-MARGIN, STEP, MOST = 2.0, 50, 20_000
+TIMES_LEFT, ROUNDED_TO, ROUNDS_MOST = 2.0, 50, 20_000
 """How many times the estimated rounds are asked for, what they are rounded up to, and how many are
 too many to be asked for."""
 
@@ -126,9 +126,9 @@ def _measured(result: Answer, left: float) -> dict[str, str]:
         "residuals": f"primal {last.primal_scaled:.1e} and dual {last.dual_scaled:.1e} of "
         f"{result.eps_pri:.0e} and {result.eps_dual:.0e} that were asked for"
     }
-    if 0 < left <= MOST:
+    if 0 < left <= ROUNDS_MOST:
         pairs["pace"] = f"about {math.ceil(left)} rounds more at the pace so far"
-    elif left > MOST:
+    elif left > ROUNDS_MOST:
         pairs["pace"] = "hardly any progress in the last two thirds of the rounds"
     pairs["proposals"] = f"{proposed} of {counted(result.rounds, 'round')}, {back} taken back"
     if result.unaccelerated:
@@ -187,20 +187,24 @@ def _slow(result: Answer, left: float) -> Iterator[Finding]:
             "model.solve(start=result)",
         )
         return
-    if min(result.eps_pri, result.eps_dual) < FINEST:
+    if min(result.eps_pri, result.eps_dual) < FINEST_TOLERANCE:
         yield Finding(
             f"the tolerances of {result.eps_pri:.0e} and {result.eps_dual:.0e} are below what "
             "rounding leaves of the residuals",
             "model.solve(start=result)",
         )
     yield from _causes(result)
-    if result.status == Status.ROUND_LIMIT and not left > MOST:
-        more = "" if math.isnan(left) else f", max_rounds={STEP * math.ceil(MARGIN * left / STEP)}"
+    if result.status == Status.ROUND_LIMIT and not left > ROUNDS_MOST:
+        more = (
+            ""
+            if math.isnan(left)
+            else f", max_rounds={ROUNDED_TO * math.ceil(TIMES_LEFT * left / ROUNDED_TO)}"
+        )
         yield Finding("it had not enough rounds", f"model.solve(start=result{more})")
     else:
         best = merits(result).min()
         looser = 10.0 ** math.ceil(math.log10(best))
-        is_near = looser <= NEAR
+        is_near = looser <= OFFERED
         yield Finding(
             f"the residuals came to rest at {best:.1e} times the tolerances",
             f"model.solve(start=result, eps_pri={looser * result.eps_pri:.0e}, "

@@ -38,7 +38,7 @@ from dald_model.answer.claim import Claim, Points, client_costs
 from dald_model.answer.cone_clients import ConeClient
 from dald_model.answer.feasibility import Excess, Feasibility, are_together, copies_apart
 from dald_model.answer.multipliers import balanced, improved
-from dald_model.answer.scale import NOISE, REACH, Floor, Scale
+from dald_model.answer.scale import BOX, NOISE, Floor, Scale
 from dald_model.answer.smooth_clients import smooth_groups
 from dald_model.answer.valley import fall_along_valley
 from dald_model.answer.verdict import Row
@@ -53,7 +53,7 @@ what it moves. Of smooth clients the proof is exact and the box as small as that
 others a cone solver leaves 1e-7 of S, which has to be little beside the box."""
 PRICED = 1e-4
 """Share of what prices are worth over the lengths by which they may be wrong."""
-TOGETHER = 1e-9
+COPIES = 1e-9
 """Share of x that copies of an exact method may differ by: 1e-4 of a length up to 1e5 lengths from
 the origin."""
 BLURRED = 3e-6
@@ -130,7 +130,7 @@ class Judge:
         Of one whose copies are equal, and that told its clients' multipliers.
         """
         lengths = Alike.by_variable(self.compiled).most(np.abs(self._at))
-        is_exact = lengths.all() and (np.abs(self._own - self._at) <= TOGETHER * lengths).all()
+        is_exact = lengths.all() and (np.abs(self._own - self._at) <= COPIES * lengths).all()
         if not (is_exact and self._parts.cones.keys() <= self.claim.own_multipliers.keys()):
             return False
         short = Judge(self.claim, self.tolerance, self.feasible, self.priced, spare=np.inf)
@@ -210,7 +210,7 @@ class Judge:
         found, allowed = self._by_multipliers, self.allowed
         if allowed < found.size and 0 <= self.value < found.size and self._is_nonnegative:
             found = found._replace(gap=self.value)
-        reach, enough = REACH * self.scale.lengths, max(found.size, allowed)
+        reach, enough = BOX * self.scale.lengths, max(found.size, allowed)
         fall = fall_along_valley(self.compiled, self._parts, self._at, reach, enough)
         if fall <= found.size:
             return found
@@ -225,7 +225,7 @@ class Judge:
     def _by_multipliers(self) -> Bound:
         """The least of some multipliers' bounds, each in both boxes."""
         enough, found = self.spare * self.allowed, []
-        near, far = self._bounds(REACH * self.scale.lengths), self._bounds(self.scale.reach)
+        near, far = self._bounds(BOX * self.scale.lengths), self._bounds(self.scale.reach)
         # Beyond ten lengths it is for what a reader sees, whatever tolerance is asked within
         most = max(self.allowed, SIGHT * self.scale.cost)
         for mu in self._candidates():
@@ -285,7 +285,7 @@ class Judge:
 
         A gap that is small beside S may be large beside F, and others may prove less of one.
         """
-        bounds = self._bounds(REACH * self.scale.lengths)
+        bounds = self._bounds(BOX * self.scale.lengths)
         gaps = [self.proof.gap, *(bounds.of(mu, 0.0).size for mu in self._candidates())]
         rows = [self.sight_row(gap, self.value - gap) for gap in gaps]
         return replace(min(rows, key=attrgetter("measured")), is_seen=self.proof.is_refuted)

@@ -35,14 +35,14 @@ from dald_model.solvers.arrays.terms import Terms
 FAINT = 1e-6
 """Share of the move that is worth S, or that a row would notice, below which a length is what
 residuals of 1e-6 leave of zero, as where all clients agree on a bound."""
-LEAST = 1e-2
+LEAST_LENGTH = 1e-2
 """Share of the move that is worth S that every length has at least: 1e-4 of it then changes an
 objective by 1e-6 of S."""
-PASSES = 3
+ROWS_AWAY = 3
 """So many rows away a length is told to entries without one of their own."""
 FAINTLY = 0.1
 """Share of that move which then is the length: a thousandth of 1e-4 of it is what they leave."""
-NOTHING = 1e-13
+NO_LENGTH = 1e-13
 """Lengths below this share of a right-hand side, or of one where there is none, are of entries that
 are zero for everybody and of which nothing else says how far they move."""
 SETTLED = 1e-9
@@ -140,18 +140,18 @@ def lengths_of(
     most = np.where(is_known, np.maximum(own, move), np.where(size > 0, size, np.inf))
     own = np.where(own > FAINT * size, own, size)
     whole = np.where(ways > 0, np.minimum(ways, most), np.where(is_known, move, own))
-    whole = np.maximum(whole, np.where(is_known, np.maximum(LEAST * move, least), 0.0))
+    whole = np.maximum(whole, np.where(is_known, np.maximum(LEAST_LENGTH * move, least), 0.0))
     is_told = is_known | ((ways > 0) & np.isfinite(ways))
     whole = np.where(np.isfinite(whole), whole, 0.0)
     whole = _passed_on(compiled, whole, is_told)
     is_agreed, right = not ways.any(), np.full(at.size, np.inf)
-    for _ in range(PASSES):
+    for _ in range(ROWS_AWAY):
         moves, right = rows.moves(whole, asks_all=is_agreed)
         moves = np.where(np.isfinite(moves), moves, 0.0)
         moves = np.maximum(moves, _moves_of_edges(compiled, whole))
         whole = np.where(whole <= FAINT * moves, FAINTLY * moves, whole)
     last = np.where(np.isfinite(right), right, 1.0)
-    nothing = SETTLED if is_agreed else NOTHING
+    nothing = SETTLED if is_agreed else NO_LENGTH
     whole = np.where(whole <= nothing * last, FAINTLY * last, whole)
     whole = Alike.by_entry(compiled).most(whole)
     return np.where(whole > 0, whole, 1.0)

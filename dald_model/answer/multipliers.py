@@ -25,7 +25,7 @@ MOST = 1_000
 """Multipliers up to which better ones are sought: the matrices for it are dense."""
 HELD = 1e3
 """How much more than a slope a reported price counts that is to stay."""
-EXACT = 1e-15
+PROJECTED = 1e-15
 """Relative accuracy of the projection, which is of small integers."""
 
 
@@ -35,7 +35,7 @@ def balanced(compiled: Decomposition, mu: np.ndarray) -> np.ndarray:
     if not servers:
         return mu
     rows = compiled.stacked.known(("prices", servers), lambda: _price_map(compiled, servers))
-    return mu - spla.lsqr(rows, rows @ mu, atol=EXACT, btol=EXACT)[0]
+    return mu - spla.lsqr(rows, rows @ mu, atol=PROJECTED, btol=PROJECTED)[0]
 
 
 def improved(
@@ -58,7 +58,7 @@ def improved(
         rows = _price_map(compiled, free_servers(compiled)).toarray() * units
         rows /= np.abs(rows).max(axis=1, keepdims=True)
         _, sizes, right = np.linalg.svd(rows)
-        free = units[:, None] * right[int((sizes > EXACT**0.5 * sizes[0]).sum()) :].T
+        free = units[:, None] * right[int((sizes > PROJECTED**0.5 * sizes[0]).sum()) :].T
     rows, wanted = [], []
     for group in parts.groups:
         x = at[group.columns]
@@ -79,7 +79,7 @@ def improved(
     sizes = np.linalg.norm(along, axis=0)
     sizes[sizes == 0] = 1.0
     left = np.concatenate(wanted) - matrix @ mu
-    return mu + free @ (np.linalg.lstsq(along / sizes, left, rcond=EXACT)[0] / sizes)
+    return mu + free @ (np.linalg.lstsq(along / sizes, left, rcond=PROJECTED)[0] / sizes)
 
 
 def _price_map(compiled: Decomposition, names: tuple[Hashable, ...]) -> sp.csr_array:

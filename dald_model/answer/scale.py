@@ -41,13 +41,13 @@ from dald_model.solvers.exact.smooth_bound import is_split
 NOISE = 256 * np.finfo(float).eps
 """What doubles do not hold of a sum, as a share of the sizes of its summands: expressions of a few
 hundred operations each round once."""
-DIGITS = 1e-12
+POINT_DIGITS = 1e-12
 """Share of each entry of x, and of what the clients pay at zero, that rounding x leaves open."""
 DRAWS = 4
 """Directions in which x is rounded; the worst of a few is what counts, not the worst of all."""
 SEEN = 1e-7
 """Share of F that may be wrong unseen: solvers leave 1e-8 of it, and a proof adds up several."""
-PRINTED = 1e-8
+PRINTED_DIGITS = 1e-8
 """Share of each entry of x that the eight digits which are printed of it leave open."""
 ALLOWED = 1e-4
 """Share of the cost of consensus that a gap may be by default, which turns one into the other. It
@@ -59,7 +59,7 @@ solver bounds one: it loses more digits beyond than a proof has. At residuals of
 are proved. Of three drawn models whose answers were 9 to 67 % wrong F falls for 1e5 lengths, as
 linearly as a bound weakens, where clients by themselves would go nowhere. Of smooth clients a bound
 is exact however wide the box is, and reaches as far as they would go."""
-REACH = 10.0
+BOX = 10.0
 """How many lengths a proof's box reaches, and how many ways that clients would go."""
 
 
@@ -121,11 +121,11 @@ class Scale:
             self.reach = wide(parts, self.lengths, ranges)
         else:
             farthest = Alike.by_edges(compiled).most(alone.farthest)
-            self.reach = REACH * np.maximum(self.lengths, farthest)
+            self.reach = BOX * np.maximum(self.lengths, farthest)
         self.paid += self._paid_within(claim, at, costs, alone.endless)
         self.cost = max(self.paid, self.least)
         change = float(near.changes[np.isfinite(near.changes)].sum())
-        worth = max(self.paid, self.least / np.sqrt(ALLOWED), PRINTED * change)
+        worth = max(self.paid, self.least / np.sqrt(ALLOWED), PRINTED_DIGITS * change)
         # Objectives that are constant have no unit that prices could have
         self.worth = worth or 1.0
 
@@ -210,7 +210,8 @@ class Near:
         self, claim: Claim, at: np.ndarray, sizes: np.ndarray, costs: Mapping[Hashable, float]
     ) -> None:
         signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(DRAWS, at.size))
-        printed, exact = (at + far * signs for far in (PRINTED * sizes, DIGITS * np.abs(at)))
+        ways = PRINTED_DIGITS * sizes, POINT_DIGITS * np.abs(at)
+        printed, exact = (at + far * signs for far in ways)
         doubled = np.copysign(sizes, at)
         points = [*printed, *exact, at + doubled, at - doubled, np.zeros(at.size)]
         found = costs_at(claim.compiled, points, costs)
@@ -225,4 +226,4 @@ class Near:
         self.rounded = min(float(falls[:DRAWS].max()), SEEN * together)
         at_zero = float(np.abs(found[-1]).sum())
         at_zero = at_zero if np.isfinite(at_zero) else np.inf
-        self.digits = min(float(falls[DRAWS : 2 * DRAWS].max()), DIGITS * at_zero)
+        self.digits = min(float(falls[DRAWS : 2 * DRAWS].max()), POINT_DIGITS * at_zero)

@@ -21,7 +21,7 @@ from dald_model.compile.lowered import Lowered
 from dald_model.compile.stacked_forms import Batch
 from dald_model.compile.subproblem import Subproblem
 from dald_model.eigen import eigh
-from dald_model.sizes import EXACT, ROOM
+from dald_model.sizes import EPSILONS, ROOM
 from dald_model.solvers.arrays.matrices import together
 from dald_model.solvers.arrays.stack import Stack
 from dald_model.solvers.arrays.terms import Terms
@@ -100,7 +100,7 @@ class SmoothClients:
 
     def gradient_errors(self, at: np.ndarray) -> np.ndarray:
         """What each gradient of the quadratic may be wrong by for being rounded, (k, m)."""
-        return EXACT * (self._sizes(at) + np.abs(self._linear))
+        return EPSILONS * (self._sizes(at) + np.abs(self._linear))
 
     def falls(self, at: np.ndarray, to: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """How much lower each objective is at ``to`` than at ``at``, and how far that is rounded.
@@ -111,12 +111,12 @@ class SmoothClients:
         step = to - at
         slopes, bent = self._times(at) + self._linear, self._times(step)
         found = -np.vecdot(slopes, step) - np.vecdot(step, bent) / 2
-        error = np.vecdot(self.gradient_errors(at) + EXACT * self._sizes(step), np.abs(step))
+        error = np.vecdot(self.gradient_errors(at) + EPSILONS * self._sizes(step), np.abs(step))
         if self._terms is None:
             return found, error, np.zeros(len(found))
         before, after = self._terms.values(None, at), self._terms.values(None, to)
         with np.errstate(invalid="ignore"):
-            return found + before - after, error, EXACT * (np.abs(before) + np.abs(after))
+            return found + before - after, error, EPSILONS * (np.abs(before) + np.abs(after))
 
     def sure_falls(self, at: np.ndarray, to: np.ndarray) -> np.ndarray:
         """How much lower each objective is for certain: rounding never makes a fall."""

@@ -15,8 +15,8 @@ import numpy as np
 
 from dald_model.answer.alike import Alike
 from dald_model.answer.bound import Parts, prices_of
-from dald_model.answer.judge import SHORT, SIGHT, TOGETHER, keeps_constraints, paid
-from dald_model.answer.scale import REACH, WIDE_REACH, Floor
+from dald_model.answer.judge import COPIES, SHORT, SIGHT, keeps_constraints, paid
+from dald_model.answer.scale import BOX, WIDE_REACH, Floor
 from dald_model.answer.smooth_clients import smooth_groups
 from dald_model.answer.valley import fall_along_valley
 from dald_model.compile.decomposition import Decomposition
@@ -45,7 +45,7 @@ def is_right_by_tangents(compiled: Decomposition, state: State, tolerance: float
     if not lengths.all() or not np.isfinite(scale.total) or falls_beyond:
         return False
     sides = (compiled.stacked.sizes @ lengths).reshape(2, -1).max(axis=0)
-    if (np.abs(state.primal) > TOGETHER * sides).any():
+    if (np.abs(state.primal) > COPIES * sides).any():
         return False
     allowed = tolerance * scale.cost
     losses = told.losses + AUXILIARY * told.spare
@@ -53,7 +53,7 @@ def is_right_by_tangents(compiled: Decomposition, state: State, tolerance: float
     left = np.abs(told.slopes + prices_of(compiled, mu)) * lengths
     left = np.add.reduceat(left, starts)
     apart = float(mu @ state.primal)
-    for reach, most in ((REACH, allowed), (WIDE_REACH, max(allowed, SIGHT * scale.cost))):
+    for reach, most in ((BOX, allowed), (WIDE_REACH, max(allowed, SIGHT * scale.cost))):
         brackets = losses + reach * left
         if not (brackets.min() >= -most and abs(brackets.sum() - apart) <= most):
             return False
@@ -64,7 +64,7 @@ def is_right_by_tangents(compiled: Decomposition, state: State, tolerance: float
         return False
     groups, others = ([], live) if state.multipliers.size else smooth_groups(compiled, live)
     return bool(others) or not fall_along_valley(
-        compiled, Parts(groups, {}), at, REACH * lengths, allowed
+        compiled, Parts(groups, {}), at, BOX * lengths, allowed
     )
 
 

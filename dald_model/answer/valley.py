@@ -27,7 +27,7 @@ from dald_model.answer.bound import Parts
 from dald_model.answer.smooth_clients import SmoothClients
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import Form, Term
-from dald_model.sizes import EXACT, SAME, SUMMED
+from dald_model.sizes import EPSILONS, SAME, SUMMED
 from dald_model.solvers.exact.smooth_bound import is_split
 
 DAMPED = 1e-10
@@ -244,5 +244,5 @@ def _falls_of_kinks(form: Form, moves: np.ndarray) -> np.ndarray:
             falls[[term.excess(move) > most for move in moves]] = -np.inf
         else:
             (before,), after = term.values(np.zeros((1, form.size))), term.values(moves)
-            falls += before - after - EXACT * (before + after)
+            falls += before - after - EPSILONS * (before + after)
     return falls

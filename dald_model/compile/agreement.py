@@ -13,7 +13,7 @@ from dald_model.declare.client import Client
 from dald_model.sizes import ROUNDING
 from dald_model.values import evaluated, flat, largest, preserved
 
-MANY, SPOTS = 24, 2
+FIRST_SPOTS, SPOTS = 24, 2
 """Points at which the first form of a template, and each of the others, is compared with cvxpy."""
 SIZES = (1.0, 1.0, 10.0, 0.1, 3.0, 100.0)
 """How large they are, in turn."""

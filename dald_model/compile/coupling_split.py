@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model._cvxpy import Equality, is_affine_throughout, with_parts
-from dald_model.compile.form import WIDE
+from dald_model.compile.form import SPARSE_ROOT
 from dald_model.compile.shared_rows import beside, product, shaped, shared_rows
 from dald_model.declare.affine import affine_parts, explicit
 from dald_model.declare.client import Client
@@ -314,7 +314,7 @@ class _Splitter:
         the number of parties.
         """
         basis, factor = shared_rows(sp.vstack(matrices, "csr"))
-        if shared.size < WIDE or 2 * basis.shape[0] > shared.size:
+        if shared.size < SPARSE_ROOT or 2 * basis.shape[0] > shared.size:
             return shared, matrices  # to dense solvers it is all one
         sums = cp.Variable(basis.shape[0], name=f"sums@{self._coupling.name}")
         self._equal.append(product(basis, [shared]) == sums)

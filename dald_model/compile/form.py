@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from dald_model.compile.kinds.kind import Kind
 from dald_model.sizes import DATA
 
-WIDE = 250
+SPARSE_ROOT = 250
 """Variables from which on a quadratic is kept by a sparse root, where that has fewer entries.
 
 Measured, 40 clients of dense rows, whole solves: with 150 variables the root takes 1.2 to 2.4 times

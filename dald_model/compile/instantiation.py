@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from dald_model.compile.affine_maps import AffineMaps, dense
 from dald_model.compile.cone_program import cone_program
-from dald_model.compile.form import WIDE, ConeProgram, Form, Quadratic, Rows, Term
+from dald_model.compile.form import SPARSE_ROOT, ConeProgram, Form, Quadratic, Rows, Term
 from dald_model.compile.pieces import Arguments, Levels, Pieces
 from dald_model.compile.stacked_forms import StackedForms
 from dald_model.compile.stacked_maps import NotStackedError, StackedMaps
@@ -35,7 +35,7 @@ class Instantiator(Pieces):
 
     def quadratic(self, maps: AffineMaps) -> Quadratic:
         r"""With P, q over y: :math:`F^\top P F`, :math:`F^\top (P f + q)`, and the constant."""
-        if self._is_diagonal and maps.size >= WIDE and self._entries(maps) <= maps.size**2:
+        if self._is_diagonal and maps.size >= SPARSE_ROOT and self._entries(maps) <= maps.size**2:
             return Quadratic(None, *self._slope(maps), self._sparse_root(maps))
         if self._is_bent and self._is_diagonal and 2 * self._live.size >= maps.size:
             matrix, constant = np.zeros((maps.size, maps.size)), self._constant
@@ -77,7 +77,7 @@ class Instantiator(Pieces):
 
     def _each_quadratic(self, maps: StackedMaps) -> tuple[Any, Any, np.ndarray, np.ndarray]:
         """See :meth:`quadratic`: matrix, root, slopes and constants."""
-        if maps.size >= WIDE:
+        if maps.size >= SPARSE_ROOT:
             raise NotStackedError
         f = maps.offset
         bent = self._diagonal * f if self._P is None else (self._P @ f.T).T

@@ -13,7 +13,7 @@ import cvxpy as cp
 import numpy as np
 
 from dald_model.compile.affine_maps import AffineMaps, is_same
-from dald_model.compile.agreement import MANY, SPOTS, agrees
+from dald_model.compile.agreement import FIRST_SPOTS, SPOTS, agrees
 from dald_model.compile.alike_lowered import AlikeLowered
 from dald_model.compile.form import Form, Rows
 from dald_model.compile.instantiation import Instantiator
@@ -24,7 +24,7 @@ from dald_model.compile.representative import Representative, Shapes, is_read_fr
 from dald_model.compile.row_replication import APART, NotRowByRowError, RowReplication
 from dald_model.compile.stacked_maps import NotStackedError
 from dald_model.compile.structure import SplitClient, split
-from dald_model.compile.template import KEPT, Template
+from dald_model.compile.template import TEMPLATES_KEPT, Template
 from dald_model.declare.affine import Coefficients, affine_parts
 from dald_model.declare.client import Client
 from dald_model.declare.structure_key import Leaves, StructureKey
@@ -32,7 +32,7 @@ from dald_model.sizes import SHARED
 
 Part = tuple[Coefficients, np.ndarray]
 """An affine map: matrices by variable, and the offset."""
-ALIKE = 8
+COMPARED_WITH = 8
 """How many clients of one structure others are compared with."""
 BY_ITSELF = 10
 """Clients of one shape from which on one of them is read by cvxpy though others of its structure,
@@ -206,7 +206,7 @@ class Lowering:
             keys.insert(0, known.key)
         for key in keys:
             alike = self._representatives.setdefault(key, [])
-            if len(alike) < ALIKE:
+            if len(alike) < COMPARED_WITH:
                 alike.append(representative)
                 break
         return found
@@ -293,9 +293,9 @@ class Lowering:
             return found
         if found.moved > SPOTS:
             return found
-        if not self._is_right(client, found, MANY if read.is_first else SPOTS):
+        if not self._is_right(client, found, FIRST_SPOTS if read.is_first else SPOTS):
             return None
-        if len(self._sound) >= KEPT:
+        if len(self._sound) >= TEMPLATES_KEPT:
             self._sound.clear()
         if is_near:
             self._near[id(read.template)] = read.template, near + 1
@@ -320,9 +320,9 @@ class Lowering:
         template = known.anew() if known else Template(given)
         own.append(template)
         if known is None:
-            if len(templates) >= KEPT:
+            if len(templates) >= TEMPLATES_KEPT:
                 templates.clear()
-            templates[key] = [template.anew(), *others[: ALIKE - 1]]
+            templates[key] = [template.anew(), *others[: COMPARED_WITH - 1]]
         return template, known is None
 
     def _lowered(
@@ -403,7 +403,7 @@ class Lowering:
         key = id(problem), id(replication)
         known = self._instantiators.get(key)
         if known is None or known[0] is not problem:
-            if len(self._instantiators) >= KEPT:
+            if len(self._instantiators) >= TEMPLATES_KEPT:
                 self._instantiators.clear()
             made = None
             if before is not None and before.structure is structure:

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from dald_model.declare.affine import MadeOnce
 from dald_model.sizes import SPARSE
 
-EQUAL = 10
+EQUAL_DIGITS = 10
 """Digits to which two rows are the same up to a factor."""
 _FACTOR, _BESIDE = MadeOnce(), MadeOnce()
 
@@ -51,7 +51,7 @@ def _factors(shape: tuple[int, int], *parts: tuple[str, bytes]) -> tuple[Any, An
     for row in rows:
         entries = slice(stacked.indptr[row], stacked.indptr[row + 1])
         values, columns = stacked.data[entries], stacked.indices[entries]
-        key = columns.tobytes() + np.round(values / values[0], EQUAL).tobytes()
+        key = columns.tobytes() + np.round(values / values[0], EQUAL_DIGITS).tobytes()
         if key not in at:
             at[key] = len(first)
             first.append(row)

@@ -19,7 +19,7 @@ import numpy as np
 from dald_model.compile.recognition import Canonical
 from dald_model.sizes import ROUNDING
 
-MOST = 16
+TANGENT_NUMBERS = 16
 """The most numbers: for each the canonical form is made once."""
 
 
@@ -51,7 +51,7 @@ class Tangent:
         cls, make: Callable[[np.ndarray], Canonical], base: Canonical, at: np.ndarray
     ) -> Tangent | None:
         """What ``make`` gives for numbers of shape (k,); None if more than the costs changes."""
-        if not 0 < at.size <= MOST or not at.all():
+        if not 0 < at.size <= TANGENT_NUMBERS or not at.all():
             return None
         known, slopes = _flat(base), []
         for k, number in enumerate(at):

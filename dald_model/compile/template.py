@@ -20,7 +20,7 @@ from dald_model.compile.structure import SplitClient
 from dald_model.compile.tangent import Tangent, joined, parted
 from dald_model.compile.way_back import WayBack
 
-KEPT = 64
+TEMPLATES_KEPT = 64
 """How many canonical forms a template keeps, and how many instantiators a lowering."""
 OFTEN = 3
 """Sets of numbers from which on it pays to know how the form depends on them."""
@@ -84,7 +84,7 @@ class Template:
         """The canonical form with these numbers in place of those it was made from."""
         key = b"".join([value.tobytes() for value in numbers])
         if key not in self._known:
-            if len(self._known) >= KEPT:
+            if len(self._known) >= TEMPLATES_KEPT:
                 self._known.clear()
             self._known[key] = self._near(numbers) or self._made(numbers)
         return self._known[key]

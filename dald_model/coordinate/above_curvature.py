@@ -23,17 +23,17 @@ from dald_model.compile.objectives import objective
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.state import State
 
-MARGIN = 3.0
+ABOVE = 3.0
 """How many times the curvature the penalty :math:`2 \\rho^2` is at least. Hong, Luo and Razaviyayn
 ask for more than 2, where an error neither grows nor falls; rounds grow with the penalty."""
-STEP = 1e-3
+DIFFERENCE = 1e-3
 """Step of the second differences, beside 1 + |x|: about the fourth root of the precision, where
 truncation and rounding of a second difference are equal."""
-PATIENCE = 10
+LOOPS_PATIENT = 10
 """Outer loops in which the primal residual has to have fallen, else the penalty doubles."""
-LEAST = 1e-6
+LEAST_CURVATURE = 1e-6
 """Share of the largest curvature that an entry without any counts with."""
-WIDE = 1.0
+WIDE_DIFFERENCE = 1.0
 """Step of the differences of convex clients, beside 1 + |x|: of a kink a small step would see a
 curvature without bound, and no penalty has to exceed that of a convex client."""
 
@@ -69,7 +69,7 @@ class AboveCurvature:
                     found[sub.entries], _curvatures(sub, self.points[sub.name])
                 )
         most = found.max(initial=0.0) or 1.0
-        return np.sqrt(MARGIN * np.maximum(found, LEAST * most) / 2)
+        return np.sqrt(ABOVE * np.maximum(found, LEAST_CURVATURE * most) / 2)
 
     def update(self, state: State, outer: int) -> np.ndarray:
         assert self._compiled is not None
@@ -81,7 +81,7 @@ class AboveCurvature:
                 self._before[name] = point
         if gap < self._best:
             self._best, self._since = gap, outer
-        elif outer - self._since >= PATIENCE:
+        elif outer - self._since >= LOOPS_PATIENT:
             rho, self._best, self._since = np.sqrt(2) * rho, gap, outer
         return rho
 
@@ -91,14 +91,14 @@ class AboveCurvature:
         if before is None:
             return rho
         length = float(np.square(sub.sides[0] @ (point - before)).sum())
-        if length <= (STEP * (1 + float(np.abs(point).max()))) ** 2:
+        if length <= (DIFFERENCE * (1 + float(np.abs(point).max()))) ** 2:
             return rho  # so near by a second difference is rounding
         found = -_second(sub, (point + before) / 2, (point - before) / 2) / (length / 4)
         if not found > self.negative.get(sub.name, 0.0):
             return rho
         self.negative[sub.name] = found
         raised, at = rho.copy(), sub.entries
-        raised[at] = np.maximum(raised[at], np.sqrt(MARGIN * found / 2))
+        raised[at] = np.maximum(raised[at], np.sqrt(ABOVE * found / 2))
         return raised
 
     @property
@@ -115,7 +115,7 @@ class AboveCurvature:
 
 def _curvatures(sub: Subproblem, here: np.ndarray) -> np.ndarray:
     r""":math:`|\partial^2 f|` along each entry of a client's edges at a point, (q,)."""
-    near = WIDE if sub.client.is_convex else STEP
+    near = WIDE_DIFFERENCE if sub.client.is_convex else DIFFERENCE
     step = near * (1 + float(np.abs(here).max()))
     found = np.zeros(sub.entries.size)
     for at, row in enumerate(sub.sides[0].toarray()):

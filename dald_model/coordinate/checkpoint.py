@@ -33,9 +33,9 @@ from dald_model.text import counted, printable, shortened
 from dald_model.validate import is_whole
 from dald_model.values import flat
 
-VERSION = 4
+FILE_VERSION = 4
 """Of the format; another one is refused."""
-MOVED = 1e-6
+OTHER_NUMBERS = 1e-6
 """Numbers of a client that moved by more than this share of their size are others: rounding, on
 another machine, moves them by less."""
 HEADER = Record(
@@ -110,7 +110,7 @@ class Checkpoint:
             else:
                 writer.arrays |= apart.arrays
         header = {
-            "version": VERSION,
+            "version": FILE_VERSION,
             "round": run["round"],
             "every": self.every,
             "model": self.model,
@@ -231,7 +231,7 @@ def _opened(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         header = parsed(archive.header())
         OBJECT.check(header, "the header")
         version = header.get("version")
-        if is_whole(version, VERSION, VERSION):
+        if is_whole(version, FILE_VERSION, FILE_VERSION):
             HEADER.check(header, "the header")
             return header, {name: archive.array(name, *TYPES) for name in list(archive.names)}
     except FileNotFoundError as error:
@@ -241,7 +241,7 @@ def _opened(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     except Exception as error:  # whatever foreign bytes make zipfile and numpy raise
         raise _damaged(path, error) from error
     raise OptionError(
-        f"resume: {path} is of format {printable(repr(version), WORDS)}, expected {VERSION}; "
+        f"resume: {path} is of format {printable(repr(version), WORDS)}, expected {FILE_VERSION}; "
         "resume with the version of dald_model that wrote it"
     )
 
@@ -316,7 +316,7 @@ def _alike(then: list[list[float]], now: list[list[float]]) -> bool:
     if len(then) != len(now):
         return False
     return all(
-        abs(a - b) <= MOVED * max(one[0], two[0])
+        abs(a - b) <= OTHER_NUMBERS * max(one[0], two[0])
         for one, two in zip(then, now, strict=True)
         for a, b in zip(one, two, strict=True)
     )

@@ -17,18 +17,18 @@ from dald_model.schedule.round_state import Residuals
 
 PERIOD = 25
 """Rounds between two looks."""
-PATIENCE = 500
+ROUNDS_STALLED = 500
 """Rounds without improvement after which a run counts as stalled; kinks may take hundreds."""
 DOUBT = 50
 """The same after which it is asked, once, whether there is an optimum at all: proposals of an
 acceleration keep the residuals of an infeasible problem from being steady."""
-GROWTH = 1e8
+GREW = 1e8
 """A residual this many times its size in the first rounds counts as diverged."""
 STEADY = 2e-2
 """Relative change between two looks below which a residual counts as steady."""
 ALIKE = STEADY
 """Share of the largest gap by which edges are as far apart as that: they still move by so much."""
-SHARED = "disclose='curvature', if clients may show sums of their curvature"
+SHOWING = "disclose='curvature', if clients may show sums of their curvature"
 """The way out for owners whose answers jump with the prices, as those of linear programmes do."""
 DRIFT = 0.9
 """Share of their speed between two looks that points drift which go on like that the same way."""
@@ -53,7 +53,7 @@ class FailureMonitor:
     compiled: Decomposition
     remedy: str
     proves: bool = True
-    patience: float = PATIENCE
+    patience: float = ROUNDS_STALLED
     _early: float = 0.0
     _best: float = np.inf
     _since: int = 0
@@ -76,7 +76,7 @@ class FailureMonitor:
         if round_ // PERIOD > self._looked and (termination := self._closely(round_, state)):
             return termination
         self._looked = round_ // PERIOD
-        is_out = not math.isfinite(worst) or worst > GROWTH * self._early
+        is_out = not math.isfinite(worst) or worst > GREW * self._early
         is_stuck = round_ - self._since >= self.patience
         is_doubtful = is_stuck or round_ - self._since >= DOUBT
         if (is_out or is_doubtful) and (termination := self.prove(state)):
@@ -95,8 +95,8 @@ class FailureMonitor:
                 edge,
                 f"no improvement for {self.patience} rounds; the largest residual is on edge "
                 f"{edge}; see result.diagnose(), then try another solver (solver='CLARABEL'), rho "
-                f"left to its default, or solve(start=result), or {SHARED}; last, a larger eps_pri "
-                "and eps_dual",
+                f"left to its default, or solve(start=result), or {SHOWING}; last, a larger "
+                "eps_pri and eps_dual",
             )
         return None
 
@@ -133,7 +133,7 @@ class FailureMonitor:
                 if has_point(sub):
                     told = (
                         f"client {name!r} is feasible, but its solver finds no minimiser of its "
-                        f"objective alone; bound its variables, or solve with {SHARED}"
+                        f"objective alone; bound its variables, or solve with {SHOWING}"
                     )
                 return Termination(Status.SOLVER_ERROR, name, told)
             if failure.status == Status.INFEASIBLE:

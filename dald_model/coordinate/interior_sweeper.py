@@ -45,9 +45,9 @@ STEEPER = 100.0
 to the steepest of all, and prices to the steepest of one client."""
 WORTH = 1e-9
 """Least value that a gap is relative to, as a share of the value in the first round."""
-SHORTEST = 1e-7
+NO_MOVE = 1e-7
 """A step that is shorter moves nothing."""
-PATIENCE = 3
+HALVING = 3
 """Rounds in which residuals do not halve after which rounding is at work: they fall by ten a round
 near the end."""
 FAR_PATIENCE = 10
@@ -55,7 +55,7 @@ FAR_PATIENCE = 10
 PROVED = 1e-7
 """What of a ray of length one may be left of the zero that it ought to be: then no point within
 1e7 units is feasible, or the fall goes on as far."""
-BEHIND = 1e3
+NO_PROGRESS = 1e3
 """So many times the best residual is no progress that is left for later."""
 INACCURATE = 1e-4
 """Residuals up to which an answer that rounding ended is one, if an inaccurate one."""
@@ -162,7 +162,7 @@ class InteriorSweeper:
             self._since = 0
             self._halved, self._gap = min(nearest, self._halved), min(gap, self._gap)
         is_interior = self._held is None or joint.coordinator.is_free  # else rays are of a set
-        is_slow = self._since >= PATIENCE and self._nearest > INACCURATE
+        is_slow = self._since >= HALVING and self._nearest > INACCURATE
         if is_slow and is_interior and not self._has_asked:
             # Of a ray that says something of more than one unit a program of rays knows the end
             self._has_asked = min(self._ray, self._joint.coordinator.infeasible_ray) < 1
@@ -174,7 +174,7 @@ class InteriorSweeper:
             if self._later is None:
                 self._put(joint, state)
             state.objectives = self._objectives(found)
-        patience = PATIENCE if self._nearest <= INACCURATE else FAR_PATIENCE
+        patience = HALVING if self._nearest <= INACCURATE else FAR_PATIENCE
         is_stuck = is_stuck or self._since >= patience
         if is_stuck and self._is_stuck:
             self._give_up(joint, state)
@@ -323,7 +323,7 @@ class InteriorSweeper:
         # Where nothing is left of a residual's worth the set has no point; the empty set of a
         # program without cones has one, unless no round comes nearer
         is_lost = worst > 1.0 and not joint.coordinator.is_free
-        if not is_lost and worst < np.inf and self._held <= CORRECTED and self._since < PATIENCE:
+        if not is_lost and worst < np.inf and self._held <= CORRECTED and self._since < HALVING:
             return joint.coordinator.found
         self._joint = self._anew(joint)
         self._first = self._worth_first(self._joint.coordinator)
@@ -347,7 +347,7 @@ class InteriorSweeper:
         if coordinator.tau < coordinator.kappa:
             self._check(joint, state)
         worst = min(self._worst(found), self._ray)
-        is_stuck = found.step < SHORTEST or worst > max(BEHIND * self._nearest, 1e-6)
+        is_stuck = found.step < NO_MOVE or worst > max(NO_PROGRESS * self._nearest, 1e-6)
         # Where slopes alone are left to fall, and grow tenfold, they are rounding
         is_stuck |= self._nearest <= 1e-6 / SHARPER and worst > 10 * self._nearest
         return found, is_stuck and bool(np.isfinite(self._best) or not np.isfinite(worst))

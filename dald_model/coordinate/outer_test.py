@@ -17,18 +17,18 @@ from dald_model.coordinate.state import State
 from dald_model.engines.idle import Layer
 from dald_model.schedule.round_state import Residuals
 
-SMALL = 1e-2
+SMALL_LENGTH = 1e-2
 """Lengths below which what clients agree on counts in their place."""
-PATIENCE = 5
+ROUNDS_WAITED = 5
 """Rounds that a run goes on for it, and no more: it has met its tolerances."""
 
 
 RETRIES = 3
 """Rounds that a run goes on because an answer fell short of its accuracy."""
-REFUSALS = 3
+REFUSED_MOST = 3
 """How often a run goes on whose residuals met their tolerances and whose gap is not proved: once in
 the scales of the proof, then each time with tolerances ten times as small."""
-SHARPER = 0.1
+SHRINKS = 0.1
 """By how much tolerances shrink with each refusal but the first."""
 KEPT = ("retried", "waited", "certifies_from", "refused")
 """Of its attributes, those that a file holds."""
@@ -41,7 +41,7 @@ class Nearness:
     the budget that they share have lengths of a thousand budgets, of which :math:`\epsilon_{pri}`
     may be what one reads off the answer.
 
-    Of parts where the right-hand side is below ``SMALL`` lengths, but not below
+    Of parts where the right-hand side is below ``SMALL_LENGTH`` lengths, but not below
     :math:`\epsilon` of them: that is zero.
     """
 
@@ -53,7 +53,7 @@ class Nearness:
         lengths = state.units.lengths
         gap = np.abs(state.primal) / lengths
         size = self._parts.largest(np.abs(state.sides).max(axis=0) / lengths)
-        least = np.where((size < SMALL) & (size > eps), size, 1.0)
+        least = np.where((size < SMALL_LENGTH) & (size > eps), size, 1.0)
         return not state.reduce.any(bool((gap > eps * least).any()))
 
 
@@ -111,11 +111,11 @@ class OuterTest:
         if not (self._is_tested and is_exact and is_done):
             return False
         is_fixed = self._method.goal is Goal.FIXED_POINT  # clients need not agree there
-        sharper = SHARPER ** max(0, self.refused - 1)
+        sharper = SHRINKS ** max(0, self.refused - 1)
         agrees = is_fixed or found.primal_scaled <= sharper * settings.eps_pri
         if not (agrees and found.dual_scaled <= sharper * settings.eps_dual):
             return False
-        if is_accelerated and self.waited < PATIENCE:
+        if is_accelerated and self.waited < ROUNDS_WAITED:
             self.waited += 1
             if not self._nearness.is_met(state, settings.eps_pri):
                 return False

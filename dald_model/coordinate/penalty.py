@@ -17,9 +17,9 @@ from dald_model.errors import OptionError
 from dald_model.text import listed
 from dald_model.validate import is_number, is_whole
 
-REACH = 1e3
+BALANCED_BY = 1e3
 """How many times the natural penalty balancing may go to, or which part of it."""
-LEAST, MOST = 1e-75, 1e75
+RHO_LEAST, RHO_MOST = 1e-75, 1e75
 """The range of a penalty that a user gives: its fourth power is neither zero nor infinite."""
 
 
@@ -115,7 +115,7 @@ class ResidualBalancing:
     and Wang 2000 compares norms in different units; the normalised one of Wohlberg 2017 lets one
     large entry drive the penalty of all others down.) After ``changes`` changes the
     penalty stays, which keeps the convergence theory of a fixed one; and it stays within a factor
-    ``REACH`` of the natural one.
+    ``BALANCED_BY`` of the natural one.
 
     Examples
     --------
@@ -155,7 +155,7 @@ class ResidualBalancing:
         if 1 / self.threshold <= ratio <= self.threshold:
             return rho
         changed = rho * np.sqrt(np.clip(np.sqrt(ratio), 0.1, 10.0))
-        least, most = state.units.penalty / REACH, state.units.penalty * REACH
+        least, most = state.units.penalty / BALANCED_BY, state.units.penalty * BALANCED_BY
         return np.clip(changed, np.minimum(least, rho), np.maximum(most, rho))
 
 
@@ -184,10 +184,10 @@ def _positive(value: Any, size: int, what: str) -> np.ndarray:
             f"{what}: given {value!r}, expected positive finite numbers; the penalty enters as "
             "its square, a zero would drop the consensus constraint"
         )
-    if filled.min() < LEAST or filled.max() > MOST:
+    if filled.min() < RHO_LEAST or filled.max() > RHO_MOST:
         raise OptionError(
-            f"{what}: given {value!r}, expected numbers from {LEAST:g} to {MOST:g}; the penalty "
-            "enters as its square, and the square of that must still be a number; measure the "
-            "data in other units"
+            f"{what}: given {value!r}, expected numbers from {RHO_LEAST:g} to {RHO_MOST:g}; the "
+            "penalty enters as its square, and the square of that must still be a number; measure "
+            "the data in other units"
         )
     return filled

@@ -28,13 +28,13 @@ from dald_model.values import holding, is_inside
 DECADES = 6
 """So many times ten the steps grow along the direction: a direction that is wrong by the eight
 digits of a solver shows by then, and one that is right by all digits of doubles does not."""
-ROUNDED = 1e-13
+ROUNDED_FALL = 1e-13
 """Share of the clients' values, per step, by which rounding of a direction may raise their sum."""
-LEAST = 100.0
+STEPS_COUNTED = 100.0
 """Steps that are counted in any case: values are sums of so many terms of their size."""
-ENOUGH = 4
+ENOUGH_STEPS = 4
 """Steps that have to have values, to compare the last three falls."""
-STEADY = 0.05
+STEADY_FALL = 0.05
 """By how much of themselves these differ at most where nothing bounds the objective: a logarithm
 falls by the same in each tenfold step, the slowest power in use, :math:`x^{-0.1}`, by a fifth less.
 """
@@ -42,7 +42,7 @@ PART = 0.05
 """The least part of the whole fall that it then is: over six such steps a logarithm has a sixth."""
 MOVING = 1e-3
 """Share of its size, in balanced units, from which on a row moves; less is a solver's tolerance."""
-SMALL = 1e-6
+LEFT_OUT = 1e-6
 """Share of the largest entry of a direction below which others are left out."""
 
 Points = Mapping[Hashable, np.ndarray]
@@ -127,8 +127,8 @@ def falls_forever(compiled: Decomposition, points: Points) -> Recession | None:
         return None
     found, room = followed
     falls = found[0] - found[-1]
-    last = -np.diff(found[-ENOUGH:].sum(axis=1))
-    is_steady = np.ptp(last) <= STEADY * last[-1] and last[-1] > max(room, PART * falls.sum())
+    last = -np.diff(found[-ENOUGH_STEPS:].sum(axis=1))
+    is_steady = np.ptp(last) <= STEADY_FALL * last[-1] and last[-1] > max(room, PART * falls.sum())
     is_unbounded = len(proof.directions) == 1 or bool(is_steady)
     clients = [name for name in compiled if name not in compiled.servers]
     client = max(clients, key=lambda name: falls[compiled.order[name]])
@@ -161,11 +161,11 @@ def _follow(
     # The first may be outside of a domain, where expressions have values that mean nothing
     first = next((k for k, at in enumerate(along) if _is_inside(compiled, at)), len(along))
     found, steps = found[first:], steps[first:]
-    if len(found) < ENOUGH or not np.isfinite(found).all():
+    if len(found) < ENOUGH_STEPS or not np.isfinite(found).all():
         return None
     sizes = np.abs(found).sum(axis=1)
-    sizes = np.maximum(steps[1:] * fast, LEAST) * np.maximum(sizes[1:], sizes[:-1])
-    room = ROUNDED * (sizes + steps[1:] * terms)
+    sizes = np.maximum(steps[1:] * fast, STEPS_COUNTED) * np.maximum(sizes[1:], sizes[:-1])
+    room = ROUNDED_FALL * (sizes + steps[1:] * terms)
     is_rising = (np.diff(found.sum(axis=1)) > room).any()
     return None if is_rising else (found, float(room[-1]))
 
@@ -200,7 +200,7 @@ def _said(compiled: Decomposition, direction: Points, units: Points, *, is_unbou
         for at in np.flatnonzero(np.repeat(is_users, [v.size for v in variables])).tolist():
             moves[compiled.called(name, at)] = part[at], abs(part[at] / units[name][at])
     farthest = max((far for _, far in moves.values()), default=0.0)
-    moved = {one: move for one, (move, far) in moves.items() if far > SMALL * farthest}
+    moved = {one: move for one, (move, far) in moves.items() if far > LEFT_OUT * farthest}
     largest = max(map(abs, moved.values()), default=1.0)
     shown = sorted(moved, key=lambda one: -moves[one][1])[:SHOWN]
     along = ", ".join(f"{one} = {moved[one] / largest:+.2g}" for one in moved if one in shown)

@@ -15,7 +15,7 @@ from dald_model.coordinate.diagnosis import FailureMonitor
 from dald_model.coordinate.membership import Membership, RoundPlan
 from dald_model.coordinate.method import Goal, Method
 from dald_model.coordinate.outcome import Best, Outcome
-from dald_model.coordinate.outer_test import REFUSALS, OuterTest
+from dald_model.coordinate.outer_test import REFUSED_MOST, OuterTest
 from dald_model.coordinate.peers import AmongPeers, PeerSweeper
 from dald_model.coordinate.penalty import PenaltyRule, ResidualBalancing
 from dald_model.coordinate.progress import Progress
@@ -304,14 +304,14 @@ class Run:
         return Termination(Status.SETTLED, None, said)
 
     def _refused(self, refusal: EndProof) -> Termination | None:
-        """Go on, up to ``REFUSALS`` times, in the scales of a proof whose gap was too large."""
+        """Go on, up to ``REFUSED_MOST`` times, in the scales of a proof whose gap was too large."""
         if refusal.is_proved:
             self._keep(self.state)
             return self._endless(self.state) or self._converged()
         if self._least is None or refusal.wrong <= self._least.wrong:
             self._least = refusal
             self._nearest.take(self.state.snapshot(), self._round)
-        if self._outer_test.refused > REFUSALS or refusal.is_blurred:
+        if self._outer_test.refused > REFUSED_MOST or refusal.is_blurred:
             return self._unproved(self._least)
         self._update_multipliers()
         if self._outer_test.refused == 1:

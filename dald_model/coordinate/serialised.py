@@ -42,7 +42,7 @@ PACKAGES = (
 FIXED = (FunctionType, MethodType, Smooth, StackedSides, Subproblem)
 """What is not kept, but taken from the run that is restored: what knows clients' data, or is no
 data."""
-SPARSE = {"csr": sp.csr_array, "csc": sp.csc_array}
+SPARSE_KINDS = {"csr": sp.csr_array, "csc": sp.csc_array}
 KINDS = "bifu"
 """Types of arrays that are kept."""
 
@@ -122,7 +122,7 @@ class Writer:
         self._seen.append(value)
         if isinstance(value, np.ndarray):
             return {"array": self._array(value), "number": number}
-        if sp.issparse(value) and value.format in SPARSE:
+        if sp.issparse(value) and value.format in SPARSE_KINDS:
             parts = [self._array(part) for part in (value.data, value.indices, value.indptr)]
             return {
                 "sparse": value.format,
@@ -212,7 +212,7 @@ class Reader:
 
     def _sparse(self, said: dict[str, Any], _: Any) -> Any:
         parts = tuple(self._arrays[name] for name in said["parts"])
-        found = SPARSE[said["sparse"]](parts, shape=tuple(said["shape"]))
+        found = SPARSE_KINDS[said["sparse"]](parts, shape=tuple(said["shape"]))
         self._made[said["number"]] = found
         return found
 

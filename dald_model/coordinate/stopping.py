@@ -125,7 +125,7 @@ def is_one_sweep(stopping: Stopping) -> bool:
     return isinstance(stopping, FixedBudget) and stopping.v_max == 1
 
 
-PLAIN, LEARNT = (1e-3, 1e-2), (1e-5, 1e-3)
+PLAIN_ACCURACY, LEARNT_ACCURACY = (1e-3, 1e-2), (1e-5, 1e-3)
 """The coarsest accuracy of a client, and its share of the residuals; of runs that learn, finer."""
 
 
@@ -175,7 +175,7 @@ class Accuracy:
             return float(self.given)
         primal = found.primal_scaled / max(self.eps_pri, self.eps)
         dual = found.dual_scaled / max(self.eps_dual, self.eps)
-        most, share = LEARNT if learns else PLAIN
+        most, share = LEARNT_ACCURACY if learns else PLAIN_ACCURACY
         return min(most, max(share * self.eps * max(primal, dual), self.floor))
 
     @cached_property

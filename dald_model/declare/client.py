@@ -26,7 +26,7 @@ from dald_model.not_picklable import NotPicklable
 from dald_model.text import Heading, Part, Printed, counted, shortened, together
 from dald_model.values import REFUSALS, number, unset
 
-SHOWN = 12
+CONSTRAINTS_SHOWN = 12
 """The most constraints of a client that are shown."""
 
 
@@ -245,7 +245,7 @@ class Client(NotPicklable, Printed):
     def report(self, *, wide: bool) -> list[Part]:
         """The client's problem, and its variables."""
         width = 200 if wide else 88
-        rules = [shortened(symbolic(rule), width) for rule in self.constraints[:SHOWN]]
+        rules = [shortened(symbolic(rule), width) for rule in self.constraints[:CONSTRAINTS_SHOWN]]
         more = len(self.constraints) - len(rules)
         told = [f"  {shortened(self._goal, width)}", *(f"    {rule}" for rule in rules)]
         told += [f"    ... and {counted(more, 'constraint')} more"] if more else []

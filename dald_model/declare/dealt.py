@@ -16,7 +16,7 @@ from dald_model.declare.declaration import Declaration
 from dald_model.declare.owners import NOBODY
 from dald_model.errors import DecompositionError
 
-CLIENTS = 4
+DEALT_TO = 4
 """How many clients a problem is dealt to where nobody said how many."""
 
 

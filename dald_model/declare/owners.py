@@ -28,7 +28,7 @@ partitions the best is of. (Eight blocks of 100 variables with 80 rows between a
 Lin cut 87 times, into clients of 400, 200 and 200.)"""
 PRECISION = 5040
 """METIS takes whole numbers: this is divided by all up to 10."""
-FEW = 64
+ALL_PAIRS = 64
 """Entries of a part up to which all pairs of them count; of a longer one neighbours do."""
 
 
@@ -120,10 +120,10 @@ def partitioned(given: ArrayProblem, count: int) -> np.ndarray:
     rows.data[:] = 1.0
     size = rows.shape[1]
     heights = np.diff(rows.indptr)
-    few = rows[np.flatnonzero((heights > 1) & (heights <= FEW))]
+    few = rows[np.flatnonzero((heights > 1) & (heights <= ALL_PAIRS))]
     weight = sp.diags_array(1.0 / np.maximum(np.diff(few.indptr) - 1, 1))
     near = sp.csr_array(few.T @ weight @ few)
-    for at in np.flatnonzero(heights > FEW):
+    for at in np.flatnonzero(heights > ALL_PAIRS):
         its = rows.indices[rows.indptr[at] : rows.indptr[at + 1]]
         path = sp.csr_array(
             (np.full(its.size - 1, 1 / its.size), (its[:-1], its[1:])), (size, size)

@@ -30,7 +30,7 @@ from dald_model.values import REFUSALS, preserved
 
 GUARDS = 2
 """Owners that are also declared by themselves: with one more, tracing costs what it saves."""
-POINTS = 2
+POINTS_COMPARED = 2
 """Points at which both declarations of one owner are compared."""
 
 
@@ -330,7 +330,7 @@ def _check(pairs: Sequence[Pair], clients: Mapping[Hashable, Client], read: Read
         is_same &= {v.id for v in alone.variables} == {v.id for v in alike.variables}
         is_same &= [*map(type, alone.constraints)] == [*map(type, alike.constraints)]
         with preserved(alone.variables), np.errstate(all="ignore"):
-            for _ in range(POINTS if is_same else 0):
+            for _ in range(POINTS_COMPARED if is_same else 0):
                 point = {v.id: v.project(generator.normal(size=v.shape)) for v in alone.variables}
                 values = _at(alone, point), _at(alike, point)
                 is_same &= all(map(_is_close, *values))

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from dald_model.engines.schema import HEADER, DamagedError, Size
+from dald_model.engines.schema import HEADER_BYTES, DamagedError, Size
 
 HEAD = 256
 """The most bytes that say type and shape of an array; numpy writes 118."""
@@ -55,7 +55,7 @@ class Archive:
 
     def header(self) -> bytes:
         """The bytes of the entry ``header``."""
-        if self._entries["header"].file_size > HEADER:
+        if self._entries["header"].file_size > HEADER_BYTES:
             raise DamagedError("the header is too long")
         return self.array("header", "u1").tobytes()
 

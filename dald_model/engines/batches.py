@@ -16,7 +16,7 @@ from dald_model.solvers.arrays.augmented import all_copies
 from dald_model.solvers.arrays.indexing import block_diagonal, ranges
 from dald_model.solvers.base import Session, Solver
 
-LOOSE = 1e-3
+TIED = 1e-3
 """Share of its penalty with which an end of an edge that is off is tied to its own last value.
 
 Enough to keep a client that is cut off from others well posed (a proximal-point step), little
@@ -86,7 +86,7 @@ class Batch:
         Of their edges, one client after the other, in the order of ``Subproblem.entries``.
     signs, loose : ndarray, shape (total of q,)
         +1 at tails and -1 at heads; the share of its penalty that an end keeps where its edge is
-        off, see :data:`LOOSE`.
+        off, see :data:`TIED`.
     starts : ndarray of int, shape (k,)
         Where each client's part of these begins.
     columns : slice or ndarray of int
@@ -171,7 +171,7 @@ class Layout:
         self._entries = np.concatenate([sub.entries for sub in subs])
         self._rows = np.concatenate([sub.rows for sub in subs])
         self._signs = np.concatenate([sub.signs for sub in subs])
-        free = [0.0 if sub.client.is_server else LOOSE for sub in subs]
+        free = [0.0 if sub.client.is_server else TIED for sub in subs]
         self._loose = np.repeat(free, heights)
         self._copies = all_copies(subs)
         self._sizes = np.array([sub.size for sub in subs])

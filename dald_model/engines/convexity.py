@@ -50,13 +50,13 @@ from dald_model.solvers.base import Answers, Turn
 
 REMEMBERED = 32
 """Answers that a new one is compared with: with 10,000 shared entries they take 10 MB a client."""
-ROOT = float(np.sqrt(np.finfo(float).eps))
+ROOT_EPS = float(np.sqrt(np.finfo(float).eps))
 """Relative accuracy of points, prices and objectives that no solver promises to exceed, whatever it
 is asked for: interior points stop at residuals of 1e-8 beside their data, which are not known here.
 """
 
 
-HELD = 1e-3
+HELD_BACK = 1e-3
 """Share of its distance from zero by which a minimiser may be off: it is held there, or where
 others are, by a ten-thousandth of the curvature, more at a client with more edges."""
 
@@ -100,17 +100,17 @@ class ConvexityCheck:
         slack = answers.slack.sum()  # of one client, or none
         weight, sides = 2 * turn.rho**2, self._matrix @ x + self._offset
         g = -(self._matrix.T @ (self._signs * turn.mu + weight * (sides - turn.neighbours)))
-        off = tolerance * turn.lengths + ROOT * np.abs(x)
+        off = tolerance * turn.lengths + ROOT_EPS * np.abs(x)
         terms = np.abs(turn.mu) + weight * (np.abs(sides) + np.abs(turn.neighbours))
-        moves = self._absolute.T @ (weight * (self._absolute @ off) + ROOT * terms)
-        return Answered(x, g, f, off, moves + slack, float(turn.slopes @ off) + ROOT * abs(f))
+        moves = self._absolute.T @ (weight * (self._absolute @ off) + ROOT_EPS * terms)
+        return Answered(x, g, f, off, moves + slack, float(turn.slopes @ off) + ROOT_EPS * abs(f))
 
 
 def is_outside(
     minimiser: np.ndarray, held: np.ndarray, weights: np.ndarray, found: np.ndarray
 ) -> bool:
     """Whether an answer is out of its ball, of several that were held at points, one a row."""
-    off = HELD * (np.abs(held) + np.abs(minimiser))
+    off = HELD_BACK * (np.abs(held) + np.abs(minimiser))
     back, way = found - held, found - minimiser
     allowed = off * (np.abs(back) + np.abs(way) + off)
     return bool((np.vecdot(weights, back * way - allowed) > 0).any())
@@ -131,7 +131,7 @@ def _lies_below(one: Answered, other: Answered) -> str:
     """Whether the objective of one is below the tangent at the other."""
     d, off = one.x - other.x, one.off + other.off
     allowed = np.abs(other.g) @ off + other.gradient_off @ (np.abs(d) + off)
-    allowed += np.abs(one.g) @ one.off + other.rise + ROOT * abs(one.f)
+    allowed += np.abs(one.g) @ one.off + other.rise + ROOT_EPS * abs(one.f)
     below = other.f + float(other.g @ d) - one.f
     if below <= allowed:
         return ""

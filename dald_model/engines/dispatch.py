@@ -31,7 +31,7 @@ from dald_model.solvers.registry import NUMERICAL, AtSite
 
 MEMORYLESS = ("average", "factor")
 """Solvers whose answers do not depend on earlier ones, down to the last bit."""
-COPIED = 4
+STAGES_COPIED = 4
 """How many times over the stages that are kept ready may hold the clients."""
 
 
@@ -191,7 +191,7 @@ class SolverLayer:
         return self._batches(tuple(stage))
 
     def _forgotten(self) -> SelectionCache[tuple[Hashable, ...], list[Batch]]:
-        return SelectionCache(self._parted, len(self.compiled), COPIED)
+        return SelectionCache(self._parted, len(self.compiled), STAGES_COPIED)
 
     def _parted(self, stage: tuple[Hashable, ...]) -> list[Batch]:
         parted: dict[int, list[Hashable]] = {}

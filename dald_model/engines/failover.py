@@ -17,7 +17,7 @@ from dald_model.values import others_turn
 
 Read = TypeVar("Read")
 
-NEVER = -1
+NO_LIFE = -1
 """A life that no host has."""
 NAMED_IN_FULL = 80
 """The most letters of names of clients in a message."""
@@ -158,7 +158,7 @@ class Failover:
         found = lost if is_there else self._another(tried)
         if found is not None and found is not lost:
             lost.groups, found.groups = lost.groups - 1, found.groups + 1
-            self._handle, self._life = found, NEVER
+            self._handle, self._life = found, NO_LIFE
         self._notice()
         moved = "" if found in (None, lost) else f"; its clients are at {self._handle.name} now"
         self._losses.append(Loss(self.round, lost.name, tuple(self._names()), said + moved))

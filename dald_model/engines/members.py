@@ -26,7 +26,7 @@ from dald_model.solvers.interior.clients import Call, Here
 from dald_model.solvers.interior.member import Member, Seen, Sizes
 
 Arrays = dict[str, np.ndarray]
-PAUSE = 0.1
+BEFORE_AGAIN = 0.1
 """Seconds before a host is asked again that was lost, which another process may start."""
 BROKEN = (np.linalg.LinAlgError, RuntimeError, ValueError)
 """Exceptions of a client whose arithmetic broke down."""
@@ -215,7 +215,7 @@ class Spread:
                 tried += 1
                 if not self._waits(tried):
                     raise
-                time.sleep(PAUSE)
+                time.sleep(BEFORE_AGAIN)
                 check_time()
                 wait = group.ask(calls)
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.declare.remote import RemoteClient
-from dald_model.engines.messages import HELD
+from dald_model.engines.messages import ANSWERS_HELD
 from dald_model.engines.placement import obstacle
 from dald_model.engines.portable import pack, pack_edges
 from dald_model.lazy_imports import pd
@@ -104,9 +104,9 @@ def _of(name: Hashable, compiled: Decomposition) -> list[Sent]:
     data = len(pack_edges(sub)) if sub.client.is_remote else len(pack(sub))
     found = [Sent(name, NO_EDGE, TO, "client", data, data, ONCE)]
     if isinstance(sub.client, RemoteClient):
-        told = {"told": HELD * sub.size, "weights": sub.size}
+        told = {"told": ANSWERS_HELD * sub.size, "weights": sub.size}
         found += [_floats(name, NO_EDGE, TO, what, size, ONCE) for what, size in told.items()]
-        told = {"point": (1 + HELD) * sub.size, "factor": HELD}
+        told = {"point": (1 + ANSWERS_HELD) * sub.size, "factor": ANSWERS_HELD}
         found += [_floats(name, NO_EDGE, FROM, what, size, ONCE) for what, size in told.items()]
     for (tail, head), slot in compiled.slots.items():
         if name in (tail, head):

@@ -34,17 +34,17 @@ from dald_model.text import printable
 
 STATUSES = ("optimal", "optimal_inaccurate", "infeasible", "unbounded", "solver_error")
 """The words of :class:`dald_model.solvers.base.Answers`."""
-SHARED = 1000
+SHARED_MOST = 1000
 """The most variables that a site shares."""
 
-MOST = 2**20
+MOST_SHARED = 2**20
 """The most entries that a site shares, which it says before it has sent any: 8 MiB a vector."""
 
 NUMBERED = {"number": Whole()}
 FLAGS = ("is_exact", "is_angular")
 QUESTIONS = ("alone", "hold", "answer")
 """The questions to a site before the first round."""
-HELD = 3
+ANSWERS_HELD = 3
 """Answers that a question asks for, see :mod:`dald_model.coordinate.scaling.site_curvature`."""
 
 PLACED = Record({"session": Whole(), "solver": Text(), "clients": Many(Whole())})
@@ -191,31 +191,35 @@ def introduction(given: dict[str, Any]) -> Mapping[str, Array]:
     """How a site introduces itself: in words, by its name and what it shares."""
     variable = Many((Text(), Size()))
     flags = dict.fromkeys(FLAGS, FLAG)
-    named = {"name": Text(), "shared": Many(variable, SHARED), "disclose": OneOf(DISCLOSURES)}
+    named = {
+        "name": Text(),
+        "shared": Many(variable, SHARED_MOST),
+        "disclose": OneOf(DISCLOSURES),
+    }
     Record(NUMBERED | named | flags).check(given, "")
     names = [name for name, _ in given["shared"]]
     if not names or len(set(names)) < len(names):
         raise DamagedError("shared names no variable, or one twice")
     if any(len(shape) > 2 or math.prod(shape) == 0 for _, shape in given["shared"]):
         raise DamagedError("shared has a variable without entries, or of more than two dimensions")
-    if sum(math.prod(shape) for _, shape in given["shared"]) > MOST:
-        raise DamagedError(f"shared has more than {MOST} entries")
+    if sum(math.prod(shape) for _, shape in given["shared"]) > MOST_SHARED:
+        raise DamagedError(f"shared has more than {MOST_SHARED} entries")
     return {}
 
 
 def asked(kind: str, size: int) -> Mapping[str, Array]:
     """The arrays of a question to a site that shares so many entries."""
     if kind == "answer":
-        return {"told": Array("f8", (HELD, size)), "weights": Array("f8", (size,), 0.0)}
+        return {"told": Array("f8", (ANSWERS_HELD, size)), "weights": Array("f8", (size,), 0.0)}
     return {"told": Array("f8", (size,))} if kind == "hold" else {}
 
 
 def question(kind: str, size: int) -> Callable[[dict[str, Any]], Mapping[str, Array]]:
     """The answer of such a site; NaN where it has none."""
     said, is_held = Record(NUMBERED), kind == "answer"
-    arrays = {"point": Array("f8", (HELD, size) if is_held else (size,), may_lack=True)}
+    arrays = {"point": Array("f8", (ANSWERS_HELD, size) if is_held else (size,), may_lack=True)}
     if is_held:
-        arrays["factor"] = Array("f8", (HELD,), 0.0, may_lack=True)
+        arrays["factor"] = Array("f8", (ANSWERS_HELD,), 0.0, may_lack=True)
 
     def expected(given: dict[str, Any]) -> Mapping[str, Array]:
         said.check(given, "")

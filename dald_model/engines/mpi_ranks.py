@@ -25,7 +25,7 @@ EAGER, IDLE = 0.002, 0.0005
 leaves its core to others."""
 PASSING = 0.2
 """Seconds that the launcher has to pass on what was printed, before it ends the job at once."""
-LOST = 1
+EXIT_LOST = 1
 """Exit code of a job that lost a rank."""
 MODULE = "mpi4py"
 
@@ -166,7 +166,7 @@ def _end(mpi: ModuleType, ranks: list[Rank]) -> None:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         time.sleep(PASSING)
-        mpi.COMM_WORLD.Abort(LOST)
+        mpi.COMM_WORLD.Abort(EXIT_LOST)
     for rank in ranks:
         rank.end()
 

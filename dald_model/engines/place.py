@@ -20,7 +20,7 @@ from dald_model.engines.wire import NUMBERS, Expected, Message, encode
 from dald_model.errors import LostError
 from dald_model.solvers.base import NOTHING, Answers, Encoding, Multipliers, Turn
 
-FINEST = 1e-10
+ASKED_AGAIN = 1e-10
 """The accuracy of answers that are asked for again, for the multipliers that go with them."""
 
 
@@ -166,7 +166,7 @@ class Place(Failover):
         """
 
         def again() -> Sent:
-            return self._send(self._kept, FINEST)
+            return self._send(self._kept, ASKED_AGAIN)
 
         def send() -> Sent:
             self._notice()

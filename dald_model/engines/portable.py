@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from dald_model.compile.form import Form
 from dald_model.compile.subproblem import NOTHING, Subproblem
 from dald_model.engines.archive import Archive, archived
-from dald_model.engines.schema import HEADER
+from dald_model.engines.schema import HEADER_BYTES
 from dald_model.engines.validation import Validation, read_header
 from dald_model.engines.wire import decode, encode
 from dald_model.errors import OptionError
@@ -149,11 +149,11 @@ def _check_sendable(name: Any, arrays: dict[str, np.ndarray], constants: list[fl
             " expected finite ones; give its Parameters finite values, or measure its data in "
             "other units where they overflow"
         )
-    if arrays["header"].size >= HEADER:
+    if arrays["header"].size >= HEADER_BYTES:
         raise OptionError(
             f"client {name!r}: its cones and terms take {arrays['header'].size} bytes to list, "
-            f"expected fewer than {HEADER}; keep it in this process, or split it into several "
-            "clients"
+            f"expected fewer than {HEADER_BYTES}; keep it in this process, or split it into "
+            "several clients"
         )
 
 

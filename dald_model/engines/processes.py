@@ -15,7 +15,7 @@ from dald_model.validate import argument, check_whole
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
 """Environment variables that limit the threads of BLAS libraries and of Clarabel."""
-PATIENCE = 5.0
+TO_END = 5.0
 """Seconds that a process has to end once it is asked to."""
 
 
@@ -177,7 +177,7 @@ class Worker:
             return
         thread.stop()
         process.kill()
-        process.wait(PATIENCE)
+        process.wait(TO_END)
 
 
 def _exchange(process: subprocess.Popen[bytes], message: bytes) -> bytes:
@@ -202,7 +202,7 @@ def _close(process: subprocess.Popen[bytes]) -> None:
 def _end(process: subprocess.Popen[bytes]) -> str:
     """How a process ended that does not answer."""
     try:
-        code = process.wait(PATIENCE)
+        code = process.wait(TO_END)
     except subprocess.TimeoutExpired:
         return f"process {process.pid} closed its output"
     how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"

@@ -20,10 +20,10 @@ from dald_model.sizes import INFINITE
 from dald_model.text import printable
 from dald_model.validate import is_number, is_whole
 
-HEADER = 2**22
+HEADER_BYTES = 2**22
 """The most bytes of a header, 4 MiB: in memory its JSON may be twenty times as large. That is room
 for a hundred thousand cones."""
-MOST = 2**40
+MOST_HELD = 2**40
 """The most entries that an array may be said to have, before it is compared with what came."""
 AXES = 32
 """The most dimensions of an array, as in numpy."""
@@ -115,7 +115,7 @@ class Many:
     """A list of values, of one kind or of one kind each."""
 
     each: Schema | tuple[Schema, ...]
-    most: int = HEADER
+    most: int = HEADER_BYTES
 
     def check(self, given: Any, where: str) -> None:
         if not isinstance(given, list) or len(given) > self.most:
@@ -204,8 +204,8 @@ class Array:
 
 def parsed(text: bytes) -> Any:
     """JSON from anywhere: no numbers that it has no word for, nothing nested without end."""
-    if len(text) > HEADER:
-        raise DamagedError(f"the header has {len(text)} bytes, expected at most {HEADER}")
+    if len(text) > HEADER_BYTES:
+        raise DamagedError(f"the header has {len(text)} bytes, expected at most {HEADER_BYTES}")
     try:
         return json.loads(text.decode(), parse_constant=_no_number)
     except DamagedError:
@@ -240,5 +240,5 @@ class Size:
         is_shape = (
             isinstance(given, list) and len(given) <= 32 and all(is_whole(n, 0) for n in given)
         )
-        if not is_shape or math.prod(given) > MOST:
-            refuse(where, given, f"at most {AXES} sizes of an array of at most {MOST} entries")
+        if not is_shape or math.prod(given) > MOST_HELD:
+            refuse(where, given, f"at most {AXES} sizes of an array of at most {MOST_HELD} entries")

@@ -24,7 +24,7 @@ import numpy as np
 
 from dald_model.engines.schema import (
     FREE_TEXT,
-    HEADER,
+    HEADER_BYTES,
     OBJECT,
     Array,
     DamagedError,
@@ -73,7 +73,7 @@ def encode(said: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
 def decode(message: bytes, expected: Expected | None = None) -> Message:
     """The inverse of :func:`encode`; the arrays are copies.
 
-    No more memory is taken than for the header, at most :data:`HEADER` bytes of JSON, and as much
+    No more memory is taken than for the header, at most :data:`HEADER_BYTES` of JSON, and as much
     again as came; with ``expected`` no more than for the arrays that are declared there.
 
     Raises
@@ -86,7 +86,7 @@ def decode(message: bytes, expected: Expected | None = None) -> Message:
     stop = PREFIX + int.from_bytes(message[:PREFIX], "little")
     if stop > len(message):
         raise DamagedError(f"the message ends after {len(message)} bytes, within its header")
-    header = parsed(message[PREFIX : min(stop, PREFIX + HEADER + 1)])
+    header = parsed(message[PREFIX : min(stop, PREFIX + HEADER_BYTES + 1)])
     ENVELOPE.check(header, "header")
     said, heads = header["said"], {name: (kind, shape) for name, kind, shape in header["arrays"]}
     if len(heads) < len(header["arrays"]):

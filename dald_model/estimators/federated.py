@@ -24,8 +24,8 @@ Constraints = Callable[[cp.Variable, Any], Iterable[cp.Constraint]]
 Loss = Callable[[cp.Variable, Any, np.ndarray], Any]
 """Coefficients, intercept and the numbers of a client's rows to its loss, an expression."""
 
-TOLERANCES = ("tol_gap_abs", "tol_gap_rel", "tol_feas")
-FINEST = 1e-13
+TOLERANCE_NAMES = ("tol_gap_abs", "tol_gap_rel", "tol_feas")
+CLARABEL_FINEST = 1e-13
 """What is asked of Clarabel: by its own 1e-8 multinomial coefficients are known to 1e-5."""
 _NO_ANSWER = (
     *(Status.INFEASIBLE, Status.UNBOUNDED, Status.DIVERGED),
@@ -228,7 +228,7 @@ def _alone(model: Model) -> None:
     problem = model.monolithic()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # as near as it comes is what is wanted
-        problem.solve(solver=cp.CLARABEL, **dict.fromkeys(TOLERANCES, FINEST))
+        problem.solve(solver=cp.CLARABEL, **dict.fromkeys(TOLERANCE_NAMES, CLARABEL_FINEST))
     if problem.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
         raise RunError(_no_answer(model.name, str(problem.status)))
 

@@ -26,17 +26,17 @@ from dald_model.lazy_imports import optional
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CLIENTS = 100, 500
+CLIENT_COUNTS = 100, 500
 WEIGHT = 1e-3
-ROUNDS = 300
+ROUNDS_SHOWN = 300
 """What the paper's figure shows: clients, lambda and iterations."""
 
 COLUMNS = ["clients", "method", "round", "accuracy_mean_percent", "accuracy_std_1e-4"]
 
 
 def figure5(
-    clients: Sequence[int] = CLIENTS,
-    rounds: int = ROUNDS,
+    clients: Sequence[int] = CLIENT_COUNTS,
+    rounds: int = ROUNDS_SHOWN,
     divisor: str = EQUATION,
     data: Folder = None,
     jobs: int = 1,

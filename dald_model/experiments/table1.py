@@ -43,7 +43,7 @@ SEQUENCE = [[1, 1, 0], [0, 1, 1], [0, 0, 0]]
 SEED = 0
 """Of the random split over the nodes. The paper states none; this is the first, not the best."""
 
-ROUNDS = 1000
+INNER_LOOPS = 1000
 """The paper's bound on inner loops, and ours."""
 
 AGREEMENT = 1e-6
@@ -162,7 +162,7 @@ def _all_in_one(rows: Dataset) -> dict[str, Any]:
 
 def _distributed(rows: Dataset, way: Way, aio: float) -> dict[str, Any]:
     model = _model(rows, way.chain)
-    result = model.solve(max_rounds=ROUNDS, **way.options)
+    result = model.solve(max_rounds=INNER_LOOPS, **way.options)
     # With a server these are the same vector three times.
     answer = np.mean([result[c.variables[0]] for c in model.clients.values()], axis=0)
     own = [next(iter(result[name].values())) for name in model.clients]

@@ -13,7 +13,7 @@ from dald_model.schedule.round_state import Moment, Residuals
 from dald_model.text import listed
 from dald_model.validate import check_flag, check_whole
 
-DRAWS = 2000
+LOOPS = 2000
 """Inner loops that are tried."""
 DEVIATIONS = 6.0
 """Standard deviations that a count may be off: with equal probabilities once in 10^9 clients."""
@@ -46,7 +46,7 @@ def check_fairness(
     generator = np.random.default_rng(0)
     counts = dict.fromkeys(names, 0)
     unknown = Residuals(*4 * [np.inf])
-    for draw in range(1, DRAWS + 1):
+    for draw in range(1, LOOPS + 1):
         stale = dict(zip(names, generator.random(len(names)).tolist(), strict=True))
         moment = Moment(draw, 1, draw, tuple(names), (), True, False, unknown, lambda s=stale: s)
         for name in set(choose(moment)):
@@ -54,16 +54,16 @@ def check_fairness(
     never = [name for name, count in counts.items() if count == 0]
     if never:
         raise SequenceError(
-            f"{label}: {listed(never)} never takes part in {DRAWS} inner loops, so "
+            f"{label}: {listed(never)} never takes part in {LOOPS} inner loops, so "
             "consensus cannot be reached (Remark 1 of the paper); choose everybody with equal "
             "probability"
         )
-    share = sum(counts.values()) / (len(names) * DRAWS)
-    allowed = DEVIATIONS * np.sqrt(share * (1 - share) * DRAWS) + 1e-9
-    worst = max(names, key=lambda name: abs(counts[name] - share * DRAWS))
-    if abs(counts[worst] - share * DRAWS) > allowed:
+    share = sum(counts.values()) / (len(names) * LOOPS)
+    allowed = DEVIATIONS * np.sqrt(share * (1 - share) * LOOPS) + 1e-9
+    worst = max(names, key=lambda name: abs(counts[name] - share * LOOPS))
+    if abs(counts[worst] - share * LOOPS) > allowed:
         warnings.warn(
-            f"{label}: client {worst!r} takes part in {counts[worst] / DRAWS:.1%} of the inner "
+            f"{label}: client {worst!r} takes part in {counts[worst] / LOOPS:.1%} of the inner "
             f"loops, the mean over the clients is {share:.1%}; expected equal probabilities "
             "(Section V-A of the paper); draw from all clients alike, or go on knowingly: the "
             "full cycle that closes an outer loop keeps everybody in",

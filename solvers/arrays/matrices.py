@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from dald_model.sizes import SPARSE
 from dald_model.solvers.arrays.indexing import Index, block_diagonal
 
-FEW = 0.5
+FEW_ROWS = 0.5
 """Share of the rows with a weight up to which these are copied for a product."""
 
 EVERY = slice(None)
@@ -27,7 +27,7 @@ SIZEABLE = 2**15
 ARGUMENT = 20
 """What a function of an argument costs, in entries of its row."""
 
-SPARE_SHARE, SPARE = 0.25, 2**18
+SPARE_SHARE, SPARE_ENTRIES = 0.25, 2**18
 """Zeros that arrays may hold: as a share of what they are for, and the entries that cost as much as
 the calls for other arrays would."""
 
@@ -70,7 +70,7 @@ class Dense:
         For a diagonal, (k, R), that is not negative; where most of it is zero only its rows are
         gone through.
         """
-        if np.count_nonzero(diagonal) > FEW * diagonal.size:
+        if np.count_nonzero(diagonal) > FEW_ROWS * diagonal.size:
             return gram(self.full[index] * np.sqrt(diagonal)[:, :, None])
         clients, rows = np.nonzero(diagonal)
         counts = np.bincount(clients, minlength=len(diagonal))
@@ -278,7 +278,7 @@ def alike(
         wider = np.maximum(top, shapes[at])
         needed = total + own[at]
         spare = cost(wider) * (len(found[-1]) + 1) - needed if found else np.inf
-        if spare > max(SPARE_SHARE * needed, SPARE):
+        if spare > max(SPARE_SHARE * needed, SPARE_ENTRIES):
             found.append([])
             wider, needed = shapes[at], own[at]
         found[-1].append(at)

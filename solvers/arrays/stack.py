@@ -12,7 +12,7 @@ from dald_model.compile.kinds.kind import Kind
 from dald_model.solvers.arrays.indexing import Index
 from dald_model.solvers.arrays.matrices import Dense, Matrices, gram, together
 
-ROUNDED = 1e-13
+NO_DIGITS = 1e-13
 """An argument below this share of its offset has no digits that a step from there would have."""
 
 
@@ -142,7 +142,7 @@ class Stack(NamedTuple):
         """
         values, slopes, bends = self.kind.evaluate(u, self.parameter)
         if self.kind.is_positive and not self.kind.is_joint and self.offset is not None:
-            values = np.where(u > ROUNDED * np.abs(self.offset), values, np.inf)
+            values = np.where(u > NO_DIGITS * np.abs(self.offset), values, np.inf)
         return values, slopes, bends
 
     def _rise(self, slopes: np.ndarray, change: np.ndarray) -> np.ndarray:

@@ -38,7 +38,7 @@ MISSED = 1e-8
 OUTGROWN = 30.0
 """By which factor the size of a solution may leave that of the units before they are renewed."""
 
-OPTIMAL, NOT_CONVEX = 1, -5
+DAQP_OPTIMAL, NOT_CONVEX = 1, -5
 """How DAQP says that it ended."""
 
 EQUALITY = 5
@@ -356,5 +356,5 @@ def run(
         points[i], _, flag, notes = model.solve()
         forces[i] = notes["lam"]
         keep(flag)
-    ended[live] = np.array(flags) == OPTIMAL
+    ended[live] = np.array(flags) == DAQP_OPTIMAL
     return points, forces, ended

@@ -36,7 +36,7 @@ from dald_model.solvers.exact.native import STATUSES, solved_once
 
 ROUGH = 1e-3
 """Relative tolerance of the units: entries are to be about one."""
-SHORT = 1e-6
+SHORT_MOVES = 1e-6
 """Weight of a move's square beside cones entered: the shortest move is found, and none that is more
 than about 1e3 long in balanced units, beside which an interior point has no digits left."""
 ENTERED = 0.5
@@ -44,7 +44,7 @@ ENTERED = 0.5
 one, the others by the solver's tolerance."""
 STAGES = 8
 """The most directions in turn; a logistic loss takes three."""
-MANY = 1_000_000
+MOST_ENTRIES = 1_000_000
 """Entries of a program above which nothing is asked: 100,000 (5,000 rows of 20 features) take 1 s
 where there is a minimiser and 6 s where there is none, 500,000 seven times as long."""
 ITERATIONS = 1000
@@ -74,7 +74,7 @@ def descent(cone: ConeProgram) -> Descent | None:
 
     Nor is there one for linear cones alone, whose bounded programs have minimisers.
     """
-    if all(kind in LINEAR for kind, _ in cone.cones) or cone.rows.nnz > MANY:
+    if all(kind in LINEAR for kind, _ in cone.cones) or cone.rows.nnz > MOST_ENTRIES:
         return None
     left = _Conditions.of(cone)
     units = left.balance()
@@ -205,7 +205,7 @@ class _Conditions:
         rows: Any = sp.csc_array(sp.block_array(blocks))
         first, rhs = self.equal.shape[0] + self.below.shape[0] + count, np.zeros(rows.shape[0])
         rhs[first : first + count] = 1.0
-        short = sp.diags_array(np.repeat([SHORT, 0.0], [size, count]))
+        short = sp.diags_array(np.repeat([SHORT_MOVES, 0.0], [size, count]))
         linear = np.repeat([0.0, -1.0], [size, count])
         cones = (
             ("ZeroConeT", self.equal.shape[0]),
@@ -253,7 +253,7 @@ class _Conditions:
 
 HEIGHT = 3
 """Rows of the second-order cones that cvxpy writes powers and geometric means with."""
-DIGITS = 9
+COMPARED_DIGITS = 9
 """To so many digits two rows are compared."""
 Key = tuple[tuple[int, ...], tuple[float, ...]]
 """Columns and values of a row, the last column being the right-hand side; the largest is one."""
@@ -314,6 +314,6 @@ def _is_in(row: Any, positive: set[Key]) -> bool:
 def _key(row: Any) -> Key:
     entries: Any = sp.csr_array(row)
     entries.sort_indices()
-    values = np.round(entries.data / (abs(entries).max() or 1.0), DIGITS)
+    values = np.round(entries.data / (abs(entries).max() or 1.0), COMPARED_DIGITS)
     kept = values != 0
     return tuple(entries.indices[kept].tolist()), tuple(values[kept].tolist())

@@ -30,7 +30,7 @@ from dald_model.sizes import DEPENDENT
 
 EXTREME = 1e4
 """Factor between the largest numbers of two rows up to which Clarabel balances them itself."""
-CLOSE = 1e-4
+UNIT_TOLERANCE = 1e-4
 """How exactly units are found, relative to the digits of the numbers."""
 
 
@@ -95,7 +95,7 @@ def balance(cone: ConeProgram, lengths: np.ndarray) -> Balance:
     shape = data.size, height + int(is_asked.sum())
     system = sp.csr_array(sp.coo_array((shares, cells), shape=shape))[told]
     right = -np.log2(np.abs(data[told])) - known[col[told]]
-    found = lsmr(system, right, atol=CLOSE, btol=CLOSE)[0]
+    found = lsmr(system, right, atol=UNIT_TOLERANCE, btol=UNIT_TOLERANCE)[0]
     # Even ones, as a cone with two units has rows with the mean of them
     exponents = 2 * np.round(found[:height] / 2)
     factors = np.exp2((exponents[one] + exponents[two]) / 2)

@@ -13,7 +13,7 @@ from dald_model.solvers.exact.level_form import LevelForm, level_form
 from dald_model.solvers.exact.level_newton import LevelNewton
 from dald_model.solvers.exact.quadratic_step import not_quadratic
 
-LARGEST = 100
+MOST_VARIABLES = 100
 """Variables up to which a client is taken: systems are dense and inverted in each step. (Of six
 owners of 95 variables 270 rounds took 18 s, and seven rounds by cones 25 s; of 20 variables all of
 a solve took 0.8 s for 5.2. More were not tried.)"""
@@ -31,8 +31,8 @@ class Barrier:
         form = subproblem.form
         if form is None or form.complete:
             return "it has no smooth function in a constraint"
-        if form.size > LARGEST:
-            return f"it has more than {LARGEST} variables"
+        if form.size > MOST_VARIABLES:
+            return f"it has more than {MOST_VARIABLES} variables"
         return "" if level_form(form) else not_quadratic(form)
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:

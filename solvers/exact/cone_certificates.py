@@ -8,7 +8,7 @@ For :math:`\min \tfrac12 v^\top P v + q^\top v` with :math:`A v + s = b, \; s \i
   without bound from any feasible point.
 
 A solver finds either to some digits only, so it is asked what they prove: that no point within
-``REACH`` of zero is feasible, or that the objective falls for that long, and by more than the
+``CERTIFIED`` of zero is feasible, or that the objective falls for that long, and by more than the
 direction's own error explains where the objective is steep. The program is to be in units in which
 its solutions would be of size one. They may be wrong for a variable, so the rows that a proof
 rests on must cancel in each variable that they have: what is left there is a share of its terms
@@ -30,7 +30,7 @@ from scipy.optimize import linprog
 
 from dald_model.compile.form import LINEAR, ConeProgram, cone_height
 
-REACH = 1e4
+CERTIFIED = 1e4
 """How far a certificate has to reach."""
 TIGHT = 1e-6
 """How far a direction may leave the cones, relative to the rows and its length; the share of its
@@ -70,7 +70,7 @@ def is_infeasible(cone: ConeProgram, multipliers: Any) -> bool:
     by_rows = abs(sp.csc_array(cone.rows)[told > TIGHT * told.max()]).sum(axis=0)
     if ((by_rows > 0) & (left > TIGHT * sizes)).any():
         return False
-    return REACH * float(left[left > NOTHING_LEFT * sizes].sum()) <= -fall
+    return CERTIFIED * float(left[left > NOTHING_LEFT * sizes].sum()) <= -fall
 
 
 def _of_linear_rows(cone: ConeProgram) -> tuple[ConeProgram, np.ndarray]:
@@ -133,5 +133,5 @@ def is_unbounded(cone: ConeProgram, direction: Any, slacks: Any) -> bool:
     away = float((outside[sizes > 0] / sizes[sizes > 0]).max(initial=0.0))
     is_sure = MARGIN * away * np.abs(cone.linear).sum() <= -fall
     # A price far above the slopes of the units asks for a move that is as far beyond their lengths
-    reach = REACH * max(1.0, np.abs(cone.linear).max())
+    reach = CERTIFIED * max(1.0, np.abs(cone.linear).max())
     return bool(is_sure and reach / length * bend <= -fall)

@@ -26,10 +26,10 @@ from dald_model.solvers.exact.cone_certificates import infeasibility, is_unbound
 from dald_model.solvers.exact.native import STATUSES, answered, attempts, native_cone, settings
 from dald_model.solvers.exact.polish import Polisher, is_polished
 
-LOOSE = 2
+FROM_ATTEMPT = 2
 """From this attempt on what is almost solved has a gap whose root is beyond what was asked."""
 
-FAR = 100.0
+FAR_AWAY = 100.0
 """A client whose answer is so many lengths from where its variables are measured from is measured
 from there: beside large numbers Clarabel's tolerances, of which some are relative to them, say
 little."""
@@ -135,7 +135,7 @@ class ClarabelProgram:
         if self._is_doubted(found, tolerance):
             found = self._balanced_answer(linear, tolerance, found)
         away = found.point / self._lengths[: self._size] - self._centre[: self._size]
-        if found.status not in FOUND or np.abs(away).max(initial=0.0) <= FAR:
+        if found.status not in FOUND or np.abs(away).max(initial=0.0) <= FAR_AWAY:
             return found
         before = self._centre
         self._measure_from(self._last)
@@ -243,7 +243,7 @@ class ClarabelProgram:
                 if at:
                     self._solver = None  # it has the settings of another attempt
                 # Better Clarabel's own notion of accuracy than no point at all
-                is_loose = str(native.status) == "AlmostSolved" and at >= LOOSE
+                is_loose = str(native.status) == "AlmostSolved" and at >= FROM_ATTEMPT
                 return native, "optimal_inaccurate" if at == last or is_loose else status
             if status in PROVEN and not self._proves(linear, native, status):
                 status = "solver_error"

@@ -27,16 +27,16 @@ from dald_model.solvers.arrays.terms import Terms
 from dald_model.solvers.exact.level_form import LevelForm
 from dald_model.solvers.exact.level_system import Functions, Scale, System
 
-STEPS = 25
+LEVEL_STEPS = 25
 """At most until each of these; from rough starts 4 to 14 are enough."""
 BOUNDARY = 0.995
 """Share of the way to the boundary that a step may go."""
-NEAR = (0.1, 1e-2, 1e-4)
+TRIED_FROM = (0.1, 1e-2, 1e-4)
 """Steps of x, in lengths, from which on it is tried whether the tight rows are known; slacks much
 smaller than the last would be rounding of g."""
 LAST_STEPS = 8
-"""Newton's steps with these at most: errors of NEAR are squared each time."""
-BEHIND = 0.1
+"""Newton's steps with these at most: errors of TRIED_FROM are squared each time."""
+LEAST_SLACK = 0.1
 """Share of what g + s is off that slacks are at least: where g bends, they would reach zero before
 g does, and steps be short from there."""
 
@@ -103,7 +103,7 @@ class LevelNewton:
             slack = np.maximum(-whole.known(x, ones).values, 1.0)
             state = [x, np.zeros(found[1].shape), slack, ones]
             at, system = np.arange(which.size), whole
-            for near in NEAR:
+            for near in TRIED_FROM:
                 rest = np.flatnonzero(~met[at])
                 at, system = at[rest], system.take(rest)
                 if not at.size:
@@ -142,7 +142,7 @@ def inner_steps(
     x, nu, s, lam = state
     known, rests = system.known(x, lam), np.zeros(len(x), dtype=bool)
     step: Sequence[np.ndarray] = state
-    for _ in range(STEPS):
+    for _ in range(LEVEL_STEPS):
         solve = system.solver(known, x, nu, s, lam)
         step = solve(lam * s)
         rests |= ~(np.abs(step[0]).max(axis=1) > near)
@@ -164,7 +164,7 @@ def inner_steps(
                 break
             far[is_out] /= 2
         x, nu, s, lam = moved
-        s = np.maximum(s, BEHIND * np.abs(known.values + s))
+        s = np.maximum(s, LEAST_SLACK * np.abs(known.values + s))
     ahead = [one + way for one, way in zip((x, nu, s, lam), step, strict=True)]
     return [x, nu, s, lam], [*ahead[:2], ahead[3]], ahead[3] > ahead[2]
 

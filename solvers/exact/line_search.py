@@ -8,11 +8,11 @@ import numpy as np
 
 from dald_model.sizes import HALVINGS
 
-FLATTER = 0.1
+FLATTER_SLOPE = 0.1
 """Share of the slope that a step begins with which it may end with: Fletcher's fairly accurate
 search (1987, section 2.6). With 0.5 kinks of data took up to 1.5 times the rounds."""
 
-EDGE = 0.05
+LEFT_AT_EDGE = 0.05
 """Share of the way to the edge of a domain that is left where the objective falls up to it, as
 interior point methods leave 0.01 to 0.1: the next step is not short."""
 
@@ -23,7 +23,7 @@ def flattened(
     last: np.ndarray,
     zero: Callable[..., np.ndarray] | None = None,
 ) -> np.ndarray:
-    """Lengths in (0, 1] at which the slopes are at most ``FLATTER`` of those at 0, (k,).
+    """Lengths in (0, 1] at which the slopes are at most ``FLATTER_SLOPE`` of those at 0, (k,).
 
     By regula falsi between a point before and one beyond the minimum, where the slope at an end
     that stays is halved (the Illinois rule), or by ``zero``, and by halves each third time and
@@ -39,7 +39,7 @@ def flattened(
         From two lengths and the slopes there, four arrays (k,), to where it is about zero between
         them, if more is known of the slopes than these two: as where their kinks are.
     """
-    allowed = FLATTER * np.abs(first)
+    allowed = FLATTER_SLOPE * np.abs(first)
     low, high, below, above = np.zeros(first.size), np.ones(first.size), first, last
     found, is_open = high.copy(), last > allowed
     was_low = np.zeros(first.size, dtype=bool)
@@ -59,7 +59,7 @@ def flattened(
             kept *= np.where(stays & (turn > 0), 0.5, 1.0)
         below, above = np.where(is_low, here, kept), np.where(is_low, kept, here)
         is_open, was_low = is_open & (np.abs(here) > allowed), is_low
-        is_edge = is_open & np.isinf(above) & (high <= (1 + EDGE) * low)
+        is_edge = is_open & np.isinf(above) & (high <= (1 + LEFT_AT_EDGE) * low)
         found, is_open = np.where(is_edge, low, found), is_open & ~is_edge
     return found
 

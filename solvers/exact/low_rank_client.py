@@ -30,7 +30,7 @@ import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve
 
 from dald_model.sizes import LIMIT, SPARSE
-from dald_model.solvers.exact.line_search import FLATTER, flattened
+from dald_model.solvers.exact.line_search import FLATTER_SLOPE, flattened
 
 
 class Separable(NamedTuple):
@@ -112,10 +112,10 @@ QUICK = 8
 """Steps after which minimisers for larger D are looked for first."""
 WEAKENED = 0.3
 """Which share of the diagonal of R'R these D are at first, and their ratio."""
-MISSED, REFINED = 1e-9, 1e-13
+LEFT_OVER, REFINED = 1e-9, 1e-13
 """Shares of the largest numbers in them up to which equations may be off, and to which they are
 solved once more."""
-LARGE, PRODUCTS = 150, 60
+ITERATED, MOST_PRODUCTS = 150, 60
 """Size of equations from which on conjugate gradients come first, of so many products at most."""
 
 
@@ -246,7 +246,7 @@ class LowRankClient:
     def _solved(self, free: np.ndarray, right: np.ndarray) -> np.ndarray | None:
         """The solution of the free variables' equations, zero elsewhere, as ``right`` must be."""
         is_dual = free.size > self._root.shape[0]
-        if self._multiplies and min(free.size, self._root.shape[0]) >= LARGE:
+        if self._multiplies and min(free.size, self._root.shape[0]) >= ITERATED:
             found = self._multiplied(free, right)
             if found is not None:
                 return found
@@ -279,7 +279,7 @@ class LowRankClient:
         goal = REFINED * np.abs(right).max()
         step = scaled = inverse * left
         gain = left @ scaled
-        for _ in range(PRODUCTS):
+        for _ in range(MOST_PRODUCTS):
             if np.abs(left).max() <= goal:
                 self._factor = None  # which takes more memory than all else
                 return x
@@ -317,7 +317,7 @@ class LowRankClient:
 
         first = slope(0.0, self._at(base[1], self._placed(base[1])))
         last = slope(1.0, self._at(end[1], after))
-        if not first < 0 or last <= FLATTER * abs(first):
+        if not first < 0 or last <= FLATTER_SLOPE * abs(first):
             return *end, True
 
         def at(lengths: np.ndarray) -> np.ndarray:
@@ -352,7 +352,7 @@ class LowRankClient:
             values = self._root @ x
             tilt = linear + self._back @ values
         self._last = np.where(live, x, 0.0)
-        return (x, values, tilt) if missed <= MISSED * size and np.isfinite(x).all() else None
+        return (x, values, tilt) if missed <= LEFT_OVER * size and np.isfinite(x).all() else None
 
 
 def by_columns(matrix: Any, factors: np.ndarray) -> Any:

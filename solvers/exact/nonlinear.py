@@ -28,9 +28,9 @@ DEFAULTS = {
 """Options that keep a solver from printing, Uno 30 to 60 lines per solve; and sequential quadratic
 programming with a funnel, as Uno's default, with a filter, runs without end on warm starts near a
 solution (unopy 0.4.16: a robust loss in a ball, fifth round)."""
-TOLERANCE = {"UNO": ("primal_tolerance", "dual_tolerance"), "IPOPT": ("tol",)}
+TOLERANCE_OPTIONS = {"UNO": ("primal_tolerance", "dual_tolerance"), "IPOPT": ("tol",)}
 """Options that a solver reads its accuracy from."""
-TOLERANCES = (1e-9, 1e-8, 1e-7, 1e-6)
+ASKED_IN_TURN = (1e-9, 1e-8, 1e-7, 1e-6)
 """The tolerances that are asked for in turn, until one is met: near a solution rounding ends Uno's
 progress at some 1e-9, and where f is large or ill-conditioned before."""
 
@@ -78,8 +78,8 @@ class Nonlinear:
     def answer(self, problem: cp.Problem) -> tuple[str, str]:
         """Solve one problem from its variables' values: cvxpy's status, and what was said."""
         status = said = "solver_error"
-        for finest in TOLERANCES:
-            options = dict.fromkeys(TOLERANCE.get(self.solver, ()), finest)
+        for finest in ASKED_IN_TURN:
+            options = dict.fromkeys(TOLERANCE_OPTIONS.get(self.solver, ()), finest)
             options |= DEFAULTS.get(self.solver, {}) | self.options
             try:
                 with panics_as_errors(), warnings.catch_warnings():

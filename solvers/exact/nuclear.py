@@ -23,7 +23,7 @@ from dald_model.solvers.base import Answers, ClientAnswer, Encoding, Session, Tu
 from dald_model.solvers.exact.nuclear_form import NuclearForm, nuclear_form
 from dald_model.solvers.exact.quadratic_step import not_quadratic
 
-STEPS = 1000
+NUCLEAR_STEPS = 1000
 """At most, each a singular value decomposition; as many of 20 by 12 take as long as half a solve by
 cones. Enough for ten digits where eigenvalues are 2,000 times apart."""
 
@@ -101,14 +101,14 @@ class _Client:
     def minimise(self, linear: np.ndarray, error: float) -> ClientAnswer:
         """The minimiser for a linear term, but for an error in the Euclidean norm."""
         least, most, linear = self._least, self._most, self._linear + linear
-        said = f"proximal steps came to no end in {STEPS}"
+        said = f"proximal steps came to no end in {NUCLEAR_STEPS}"
         if not (least > 0 and np.isfinite(linear).all()):
             return ClientAnswer.none("solver_error", linear.size, "its Hessian is singular")
         root = np.sqrt(least / most)
         momentum = (1 - root) / (1 + root)
         x = begun = self.x
         error = max(INNER * error, SUMMED * float(np.linalg.norm(linear)) / most)
-        for _ in range(STEPS):
+        for _ in range(NUCLEAR_STEPS):
             gradient = self._hessian @ begun + linear
             before, (x, cells) = x, self._thresholded(begun - gradient / most)
             move = x - begun

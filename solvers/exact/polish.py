@@ -20,7 +20,7 @@ import numpy as np
 
 from dald_model.sizes import STEPS
 
-LARGEST = 400
+MOST_UNKNOWNS = 400
 """Unknowns of a program up to which its dense system is solved."""
 SHARP = 1e-9
 """Steps shorter than this say that the point is right up to them."""
@@ -38,7 +38,7 @@ Cones = Sequence[tuple[str, Any]]
 def is_polished(cones: Cones, unknowns: int) -> bool:
     """Whether such a program is small enough, and has only cones whose product is written here."""
     known = {"ZeroConeT", "NonnegativeConeT", "SecondOrderConeT"}
-    return unknowns <= LARGEST and all(kind in known for kind, _ in cones)
+    return unknowns <= MOST_UNKNOWNS and all(kind in known for kind, _ in cones)
 
 
 class Polisher:

@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.compile.form import WIDE, Form
+from dald_model.compile.form import SPARSE_ROOT, Form
 from dald_model.solvers.arrays.matrices import is_sparse
 from dald_model.solvers.base import Encoding, Multipliers
 
@@ -154,6 +154,6 @@ def wide(form: Form) -> str:
     """
     quadratic, rows = form.quadratic, [form.inequalities.matrix, form.equalities.matrix]
     has_root = sp.issparse(quadratic.root) or not quadratic.numbers.any()
-    if form.size < WIDE or not has_root or form.smooth or not is_sparse(rows):
+    if form.size < SPARSE_ROOT or not has_root or form.smooth or not is_sparse(rows):
         return ""
     return f"its {form.size} variables have few entries, of which it would make squares"

@@ -30,7 +30,7 @@ from dald_model.solvers.base import (
     Session,
     Turn,
 )
-from dald_model.solvers.exact.conic import FAR
+from dald_model.solvers.exact.conic import FAR_AWAY
 from dald_model.solvers.exact.native import attempts
 from dald_model.values import REFUSALS, evaluated, flat, panics_as_errors
 
@@ -187,7 +187,7 @@ class _Program:
             return found
         if found[0] in FOUND and not self._centre.any():
             point = self.point()
-            if (np.abs(point) > FAR * lengths).any():
+            if (np.abs(point) > FAR_AWAY * lengths).any():
                 self._centre = point
                 self._used = self._written = self._write()
                 found = reference.answer(self._written.problem, tolerance)

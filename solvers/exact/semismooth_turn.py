@@ -14,10 +14,10 @@ from dald_model.solvers.arrays.indexing import double, selection, times
 from dald_model.solvers.arrays.stack import TermValues
 from dald_model.solvers.arrays.terms import Terms
 from dald_model.solvers.exact.cholesky import inverse_roots, variable_scales
-from dald_model.solvers.exact.line_search import FLATTER, flattened, turned
+from dald_model.solvers.exact.line_search import FLATTER_SLOPE, flattened, turned
 from dald_model.solvers.exact.semismooth_state import SOFT, ClientState, is_inside
 
-STIFF, GROWTH = 1e6, 5.0
+STIFF, STIFFENING = 1e6, 5.0
 r"""The penalties :math:`\tau` at most, relative to what a row is held with by the diagonal of H.
 
 And by how much they grow with each s: stiff ones leave little of an error of s.
@@ -178,7 +178,7 @@ class SemismoothTurn:
             np.copyto(self.multipliers, held, where=is_fresh[:, None])
             self._hurry((ends & ~is_done).nonzero()[0], inside, sizes)
             is_new = is_new & ~is_fresh
-            is_short = is_new & (lengths[:, 0] < 1 / GROWTH) & (self._smooth is not None)
+            is_short = is_new & (lengths[:, 0] < 1 / STIFFENING) & (self._smooth is not None)
             shrank = self._stiffen(is_fresh, is_short)
             pulled = np.where((is_fresh | shrank)[:, None], self._pulled(), pulled)
             held, inside = self._functions.forces(pulled, self._stiffness)
@@ -265,8 +265,8 @@ class SemismoothTurn:
         before = self._grown
         if not self._values.size:
             return np.zeros(before.size, dtype=bool)
-        grown = np.where(fresh, np.minimum(GROWTH * before, STIFF), before)
-        grown = np.where(short, np.maximum(before / GROWTH, SOFT), grown)
+        grown = np.where(fresh, np.minimum(STIFFENING * before, STIFF), before)
+        grown = np.where(short, np.maximum(before / STIFFENING, SOFT), grown)
         if (grown != before).any():
             self._is_stale |= grown != before
             self._grown = grown
@@ -333,7 +333,7 @@ class SemismoothTurn:
         if known:
             last += np.where(is_inside(known), np.vecdot(known.gradients, step), np.inf)
         lengths = np.ones((first.size, 1))
-        long = (last > -FLATTER * first).nonzero()[0]
+        long = (last > -FLATTER_SLOPE * first).nonzero()[0]
         if long.size:
             functions, stiffness = self._functions.take(long), self._stiffness[long]
             begin, force, changed = pulled[long], stiff[long], change[long]

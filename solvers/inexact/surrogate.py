@@ -24,7 +24,7 @@ MakeSurrogate = Callable[[Client, Mapping[cp.Variable, cp.Parameter]], Any]
 """What a user writes: (client, {variable: Parameter with its last value}) -> cvxpy expression, or
 a pair of that and a :data:`Refresh`."""
 
-NEAR = 1e-6
+TOUCHING = 1e-6
 """How far a surrogate may be below the objective, or off where it is to touch it, relative to
 max(1, its size)."""
 
@@ -98,7 +98,7 @@ class _Session:
                 self._points[at][v].value = value
             self._refresh[at](values)
             gap = self._excess(at, point)
-            if abs(gap) > NEAR:
+            if abs(gap) > TOUCHING:
                 said[i] = f"the surrogate is {gap:.1e} off the objective where it is to touch it"
         found = self._reference.minimise(turn, tolerance)
         points = np.split(found.points, stops)
@@ -118,7 +118,7 @@ class _Session:
             slack[i] = scaled[i] = np.abs(left).max()
             if turn.slopes.size:
                 scaled[i] = np.max(np.abs(left) / slopes[i])
-            if gap < -NEAR:
+            if gap < -TOUCHING:
                 said.setdefault(i, f"the surrogate is {-gap:.1e} below the objective")
             if i in said:
                 statuses[i] = "solver_error"

@@ -44,9 +44,9 @@ from dald_model.solvers.interior.programme import (
     bent,
     joined,
 )
-from dald_model.solvers.interior.rows import DENSE, Rows
+from dald_model.solvers.interior.rows import DENSE_CURVATURE, Rows
 
-WIDE = 50
+WIDE_ROW = 50
 """Entries from which on a row of a sparse program is a sum with a variable of its own."""
 JUMPS = ("huber", "hinge")
 """Smooth kinds whose second derivative jumps, so that Newton's steps go to and fro: their cone
@@ -272,7 +272,7 @@ class Assembly:
 
     def programme(self, *, is_apart: bool = False) -> Programme:
         """What was added, put together unless clients are apart; dense where it is small."""
-        is_dense = self.size <= DENSE or (not is_apart and self._fills())
+        is_dense = self.size <= DENSE_CURVATURE or (not is_apart and self._fills())
         split = 0 if is_dense or is_apart else self._split()
         equal, groups = self._rows(EQUAL, is_dense), {}
         for key in (key for key in self._blocks if key != EQUAL):
@@ -351,7 +351,7 @@ class Assembly:
         blocks = self._blocks.get(key, [])
         for at, block in enumerate(blocks):
             rows: Any = sp.csr_array(block.matrix)
-            wide = np.flatnonzero(np.diff(rows.indptr) > WIDE)
+            wide = np.flatnonzero(np.diff(rows.indptr) > WIDE_ROW)
             if not wide.size:
                 continue
             new = self._beyond(np.zeros(0, dtype=int), wide.size)

@@ -68,7 +68,7 @@ class Triples:
         with np.errstate(all="ignore"):
             if self.is_inside(self._s + ds, self._z + dz):
                 return 1.0
-            while outside - inside > CLOSE * outside and outside > SHORTEST:
+            while outside - inside > CLOSE * outside and outside > NO_STEP:
                 step = (inside + outside) / 2
                 if self.is_inside(self._s + step * ds, self._z + step * dz):
                     inside = step
@@ -77,7 +77,7 @@ class Triples:
         return inside
 
 
-CLOSE, SHORTEST = 1e-2, 1e-10
+CLOSE, NO_STEP = 1e-2, 1e-10
 """How near a step is to the longest one, relative to it, and what is no step any more."""
 
 

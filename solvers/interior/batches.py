@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.solvers.interior.rows import DENSE, Rows, summed
+from dald_model.solvers.interior.rows import DENSE_CURVATURE, Rows, summed
 
 Blocks = Sequence[tuple[np.ndarray, np.ndarray]]
 """Matrices (n, h, k) and the numbers of their columns (n, k)."""
@@ -35,7 +35,7 @@ class Batches(Rows):
     def matrix(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride] - made when read
         """As one matrix."""
         parts = [pair for block in self._blocks for pair in zip(*block, strict=True)]
-        is_dense = self._units.size <= DENSE
+        is_dense = self._units.size <= DENSE_CURVATURE
         whole = Rows.joined(parts, self._units.size, is_dense=is_dense)
         return whole.scaled(None, self._units).matrix
 
@@ -81,7 +81,7 @@ class Batches(Rows):
             else:
                 whole = matrices * np.sqrt(own).reshape(len(matrices), -1, 1)
                 found.append((whole.swapaxes(1, 2) @ whole, columns))
-        bent = summed(size, found, is_dense=size <= DENSE)
+        bent = summed(size, found, is_dense=size <= DENSE_CURVATURE)
         if sp.issparse(bent):
             units = sp.diags_array(self._units)
             return sp.csc_array(units @ bent @ units)

@@ -16,7 +16,7 @@ import numpy as np
 
 from dald_model.solvers.interior.rows import Rows
 
-HELD = 1e-6
+HELD_ROW = 1e-6
 """Ratio of slack and multiplier at which a row is held: two steps with one factor leave its square
 of a change, 1e-12, and rounding is as far below one."""
 
@@ -86,7 +86,7 @@ class Orthant:
     def scale(self, s: np.ndarray, z: np.ndarray) -> None:
         """See :class:`Cone`."""
         self._s, self._z = s, z
-        self.ratio = s / z if self._is_held is None else np.where(self._is_held, HELD, np.inf)
+        self.ratio = s / z if self._is_held is None else np.where(self._is_held, HELD_ROW, np.inf)
 
     def squared(self, v: np.ndarray) -> np.ndarray:
         """See :class:`Cone`."""
@@ -270,7 +270,7 @@ class SecondOrder:
     def tops(self) -> tuple[np.ndarray, np.ndarray]:
         """Of the inverse the corner, (k,), and what joins it to the rest, (k (d - 1),)."""
         if self._sides is not None:
-            return np.full(self.count, 1 / HELD), -self._sides.ways.ravel() / HELD
+            return np.full(self.count, 1 / HELD_ROW), -self._sides.ways.ravel() / HELD_ROW
         corner = (2 * self._w[:, 0] ** 2 - 1) / self._eta**2
         beside = -2 * (self._w[:, 0] / self._eta**2)[:, None] * self._w[:, 1:]
         return corner, beside.ravel()
@@ -308,9 +308,9 @@ class SecondOrder:
         slope = np.where(is_zero[:, None], slope, weights[:, None] * ways)
         at = np.where(is_zero[:, None], 0.0, at)
         heads = _lengths(at)
-        bent = weights / np.where(is_zero, 1.0, np.maximum(far - weights, HELD * far))
+        bent = weights / np.where(is_zero, 1.0, np.maximum(far - weights, HELD_ROW * far))
         multipliers = _beside(weights, -slope)
-        self._sides = Sides(ways, np.where(is_zero, 1 / HELD, bent), multipliers)
+        self._sides = Sides(ways, np.where(is_zero, 1 / HELD_ROW, bent), multipliers)
         return heads, _beside(heads, at).ravel(), multipliers.ravel()
 
     def correction(self, ds: np.ndarray, dz: np.ndarray, centring: float) -> np.ndarray:
@@ -362,7 +362,7 @@ class Sides(NamedTuple):
     def inverse(self, v: np.ndarray) -> np.ndarray:
         r""":math:`(1, -u) (1, -u)^\top / \text{held} + (0, h (I - u u^\top))` times v, (k, d)."""
         along = np.vecdot(self.ways, v[:, 1:])
-        first = (v[:, 0] - along) / HELD
+        first = (v[:, 0] - along) / HELD_ROW
         across = v[:, 1:] - along[:, None] * self.ways
         rest = self.bends[:, None] * across - first[:, None] * self.ways
         return _beside(first, rest)

@@ -22,11 +22,11 @@ from dald_model.solvers.interior.clients import Aggregator, Call, Clients, Plain
 from dald_model.solvers.interior.factor import factored
 from dald_model.solvers.interior.scaled import Units
 
-PASSES = 4
+BALANCE_PASSES = 4
 """Passes of the balance of columns, of which more change the number of rounds by less than one."""
 FALL = 1e-2
 """Share of what a linear residual would fall by that one has to fall by, as in Armijo's rule."""
-SMALL = 1e-8
+NEGLIGIBLE = 1e-8
 """A residual, in units in which slopes are about one, that shortens no step of Newton's: it has the
 digits of a double left, and rounding may not cost a message."""
 KEPT = (
@@ -47,7 +47,7 @@ KEPT = (
     "first_ratio",
 )
 """Attributes that follow from the clients' last answers."""
-SHORTEST = 1e-8
+NO_HALF = 1e-8
 """A step that is not halved any more."""
 ALMOST = 0.99
 """Share of the way to the boundary that a step takes, as in Clarabel."""
@@ -143,7 +143,7 @@ class Coordinator:
     def _balance(self) -> None:
         """Units of all variables, in which rows and curvature are of one size."""
         (told,) = self._ask(("norms",))
-        for _ in range(PASSES - 1):
+        for _ in range(BALANCE_PASSES - 1):
             _, told = self._ask(("balance", self._total(told)), ("norms",))
         _, units = self._ask(("balance", self._total(told)), ("scale",))
         self._begin(*self._sizes(units))
@@ -251,7 +251,7 @@ class Coordinator:
             step = self._sum.least(self._ask(("defined", step))[0])
         self._go(step, now)
         # Newton's step of what is not linear may overshoot; rounding is no overshoot
-        while not is_linear and step > SHORTEST and not self._falls(before, mu, tau, step * share):
+        while not is_linear and step > NO_HALF and not self._falls(before, mu, tau, step * share):
             step /= 2
             self._go(step, now)
 
@@ -291,14 +291,14 @@ class Coordinator:
                 continue
             self._measure(("go", step), *after)
             # Newton's step of what is not linear may overshoot
-            while self.is_free and step > SHORTEST and not self._drops(before, step):
+            while self.is_free and step > NO_HALF and not self._drops(before, step):
                 step /= 2
                 self._measure(("go", step))
 
     def _drops(self, before: float, step: float) -> bool:
         """Whether the residual fell by a little, or is small; a linear one falls in any case."""
         left = self._residual_norm()
-        return self._clients.is_linear or left <= max((1 - FALL * step) * before, SMALL)
+        return self._clients.is_linear or left <= max((1 - FALL * step) * before, NEGLIGIBLE)
 
     def _go(self, step: float, now: tuple[float, float, float, float]) -> None:
         tau, dtau, kappa, dkappa = now

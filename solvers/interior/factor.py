@@ -14,10 +14,10 @@ POTRF, POTRS, GETRF, GETRS = get_lapack_funcs(("potrf", "potrs", "getrf", "getrs
 """LAPACK itself, as scipy's checks take longer than a solve of 50 unknowns."""
 REGULAR = 1e-12
 """Share of its size that a diagonal is regularised by before a factor is taken of it."""
-DEPENDENT, EXACT = 1e-8, 1e-13
+REGULAR_ROWS, REFINED_TO = 1e-8, 1e-13
 """What regularises multipliers of rows of length one, and the share of a right side that a
 refinement leaves, both as in Clarabel: dependent rows leave rounding over this in multipliers."""
-REFINED = 4
+REFINEMENTS = 4
 """Passes of a refinement before a Krylov method: each takes all digits but where curvature is less
 than what regularises it."""
 KRYLOV = 20
@@ -29,7 +29,7 @@ def factored(total: Any, is_multiplier: np.ndarray) -> Callable[[np.ndarray], np
     diagonal = total.diagonal()
     size = float(np.abs(diagonal).max(initial=0.0))
     bump = REGULAR * np.where(diagonal != 0, np.abs(diagonal), size or 1.0)
-    bump = np.where(is_multiplier, -DEPENDENT, bump + 1e-16 * size)
+    bump = np.where(is_multiplier, -REGULAR_ROWS, bump + 1e-16 * size)
     if sp.issparse(total):
         options = {"SymmetricMode": True}
         matrix = sp.csc_array(total + sp.diags_array(bump))
@@ -43,9 +43,9 @@ def factored(total: Any, is_multiplier: np.ndarray) -> Callable[[np.ndarray], np
         plain = _dense(matrix, bool(is_multiplier.any()))
 
     def solve(side: np.ndarray) -> np.ndarray:
-        found, enough = plain(side), EXACT * np.abs(side).max(initial=0.0)
+        found, enough = plain(side), REFINED_TO * np.abs(side).max(initial=0.0)
         left = side - total @ found
-        for _ in range(REFINED):
+        for _ in range(REFINEMENTS):
             if np.abs(left).max(initial=0.0) <= enough:
                 return found
             found = found + plain(left)

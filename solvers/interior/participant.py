@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.solvers.interior.cones import HELD, Orthant
+from dald_model.solvers.interior.cones import HELD_ROW, Orthant
 from dald_model.solvers.interior.factor import REGULAR, pivoted
 from dald_model.solvers.interior.programme import Group
 from dald_model.solvers.interior.scaled import Scaled
 
-FAR = 1e6
+AT_INFINITY = 1e6
 """Where along a direction its slope is taken for that at infinity, in units of the variables."""
 
 
@@ -164,15 +164,15 @@ class Participant(Scaled):
     def around(self, at: np.ndarray) -> np.ndarray:
         """What :meth:`point` gives where only the variables are known, in the user's units.
 
-        Their slacks tell the active set: who is within :data:`HELD` of a boundary is at it.
+        Their slacks tell the active set: who is within :data:`HELD_ROW` of a boundary is at it.
         """
         self.x = np.concatenate([at, np.zeros(self.x.size - at.size)]) / self.columns
         for key, group in self._groups.items():
             left, cone = group.right - group.rows.times(self.x), group.cone
-            self.s[key], self.z[key] = left, np.full(cone.size, HELD)
+            self.s[key], self.z[key] = left, np.full(cone.size, HELD_ROW)
             if group.tops is not None:
                 sizes = cone.norms(left)
-                shares = np.where(sizes > HELD, group.tops / np.maximum(sizes, HELD), 0.0)
+                shares = np.where(sizes > HELD_ROW, group.tops / np.maximum(sizes, HELD_ROW), 0.0)
                 slopes = np.repeat(shares, left.size // sizes.size) * left
                 self.s[key] = cone.joined(sizes, left)
                 self.z[key] = cone.joined(group.tops, -slopes)
@@ -251,9 +251,9 @@ class Participant(Scaled):
         if length == 0.0:
             return 0.0
         way = self.x / length
-        found = FAR * float(way @ (self._matrix @ way)) + float(self._linear @ way)
+        found = AT_INFINITY * float(way @ (self._matrix @ way)) + float(self._linear @ way)
         for term in self._smooth:
-            found += float(term.at(FAR * way)[1] @ way)
+            found += float(term.at(AT_INFINITY * way)[1] @ way)
         for key, group in self._groups.items():
             if group.tops is not None:
                 found += float(group.tops @ self.tops[key]) / length

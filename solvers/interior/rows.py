@@ -11,12 +11,12 @@ import scipy.sparse as sp
 
 from dald_model.sizes import SMALL, SPARSE
 
-DENSE = 700
+DENSE_CURVATURE = 700
 """Variables up to which curvature is kept in a dense matrix: its factor takes 10 ms there."""
-PAIRS = 100_000
+PAIRS_KEPT = 100_000
 """Pairs of entries of one row up to which their products are kept: a round then takes a tenth of
 scipy's product of two sparse matrices, and making them takes as long as seven of those."""
-MANY = 8
+MANY_BLOCKS = 8
 """Blocks from which on they are taken as one array: 8 of 20 x 10 are joined in 80 microseconds
 instead of 120, 4 in 55 either way."""
 
@@ -155,7 +155,7 @@ class Rows:
         matrix = self.matrix
         counts, width = np.diff(matrix.indptr), matrix.shape[1]
         pairs = counts.astype(int) ** 2
-        if pairs.sum() > PAIRS:
+        if pairs.sum() > PAIRS_KEPT:
             return None
         row = np.repeat(np.arange(counts.size), pairs)
         at = np.arange(row.size) - np.repeat(np.cumsum(pairs) - pairs, pairs)
@@ -178,7 +178,7 @@ Part = tuple[Any, np.ndarray]
 
 def stacked(parts: Sequence[tuple[Any, np.ndarray]]) -> tuple[np.ndarray, np.ndarray] | None:
     """Matrices of one shape as one array, (n, h, k), and their columns; None of others."""
-    if len(parts) < MANY:
+    if len(parts) < MANY_BLOCKS:
         return None
     shapes = {one.shape if type(one) is np.ndarray else None for one, _ in parts}
     if len(shapes) != 1 or None in shapes:

@@ -36,7 +36,7 @@ from dald_model.solvers.base import (
 from dald_model.solvers.registry import Choice, alike
 from dald_model.values import flat
 
-ACCURACY = 1e-12
+PROX_ACCURACY = 1e-12
 """Accuracy of the points that solvers are asked for; of Clarabel less, since it ends with less
 where more is asked than it can give."""
 OF_CONES = 1e-7
@@ -163,7 +163,7 @@ class Solved:
             which, v = np.array([at for at, _ in asked]), np.concatenate([x for _, x in asked])
             rho = np.full(v.size, np.sqrt(0.5 / alpha))
             turn = Turn(which, np.zeros(v.size), rho, v, v)
-            accuracy = OF_CONES if solver.name == "conic" else ACCURACY
+            accuracy = OF_CONES if solver.name == "conic" else PROX_ACCURACY
             answers = self._sessions[nth].minimise(turn, accuracy)
             own = [self._subproblems[at] for at in which]
             for (at, _), sub, one in zip(asked, own, answers.each(own), strict=True):

@@ -74,7 +74,7 @@ def test_the_papers_settings_give_the_iterates_of_its_formulas(
 ) -> None:
     # An eighth of the paper's rounds tells as much. Each of the last thirty is the best so far,
     # which is what a result holds.
-    monkeypatch.setattr(table1, "ROUNDS", 120)
+    monkeypatch.setattr(table1, "INNER_LOOPS", 120)
     dataset = load("diabetes")
     found = table1.compare(dataset, [AS_PAPER])[-1]
     assert found["rounds"] == 120

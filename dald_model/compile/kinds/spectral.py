@@ -14,7 +14,7 @@ from dald_model.compile.components import Component, Recognised
 from dald_model.compile.kinds.kind import Evaluated, Kind, Line
 from dald_model.eigen import eigh
 
-ROOT = float(np.sqrt(2.0))
+ROOT_TWO = float(np.sqrt(2.0))
 
 
 class LogDet(Kind):
@@ -57,7 +57,7 @@ class LogDet(Kind):
             if j < size:
                 wanted = ({diagonal[i]: 1.0} if i == j else {}), 0.0
             elif i < size:
-                wanted = ({above[i, j - size][0]: ROOT} if i <= j - size else {}), 0.0
+                wanted = ({above[i, j - size][0]: ROOT_TWO} if i <= j - size else {}), 0.0
             else:
                 wanted = row
             if row != wanted:
@@ -141,7 +141,7 @@ def _cells(size: int) -> list[tuple[int, int]]:
 def _places(size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Their rows and columns, and what arguments are over entries."""
     row, column = np.array(_cells(size)).T
-    return row, column, np.where(row == column, 1.0, ROOT)
+    return row, column, np.where(row == column, 1.0, ROOT_TWO)
 
 
 def _matrices(u: np.ndarray) -> np.ndarray:

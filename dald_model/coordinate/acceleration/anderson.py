@@ -18,7 +18,7 @@ from dald_model.sizes import DEPENDENT
 from dald_model.validate import argument, check_whole
 from dald_model.values import BYTES
 
-LARGEST = 1e6
+LARGEST_WEIGHT = 1e6
 """Coefficients beyond are those of columns that depend on each other."""
 
 
@@ -118,7 +118,7 @@ class AndersonMixer(Accelerator):
         scaled.flat[:: held + 1] += DEPENDENT
         found = np.linalg.solve(scaled, right)
         # A residual is as long as its products with columns of length one, and longer
-        if not np.abs(found).max() <= LARGEST * np.linalg.norm(right):
+        if not np.abs(found).max() <= LARGEST_WEIGHT * np.linalg.norm(right):
             return None
         mixed = np.tensordot(found / lengths, self._images[:held], 1)
         return Proposal(evaluation.after - mixed, self.name)

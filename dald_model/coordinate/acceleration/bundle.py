@@ -24,12 +24,12 @@ from dald_model.coordinate.acceleration.evaluation import Accelerator, Evaluatio
 from dald_model.coordinate.acceleration.master import Master
 from dald_model.solvers.exact.native import solved_once
 
-LARGEST, MANY, AGREED = 4000, 30_000, 400
+MOST_COORDINATES, MOST_AT_ALL, FEW_AGREED = 4000, 30_000, 400
 """Coordinates of all clients together beyond which its own solver is too slow; and beyond which
 that is so although the clients agree on no more numbers than the last."""
 NEARNESS = 0.01
 """The first pull t, as a share of that of the first penalties."""
-NEAREST, FARTHEST = 1.0, 1e-9
+NEAREST, WEAKEST = 1.0, 1e-9
 """The range of t."""
 NEW, WRONG = 0.3, 3.0
 """Where clients turn out to be higher than their bounds by less than the first of these times the
@@ -39,14 +39,14 @@ STAYS, FELL, STUCK, STEEPEST = 0.5, 0.7, 3, 64.0
 """Where for more than the third number of rounds the next point is nearer to the last one than the
 first share of how far the answers were from that, and these do not come nearer by the second share,
 clients are asked beyond their bounds, up to so many times that distance steeper."""
-TOLERANCE = 1e-11
+MASTER_TOLERANCE = 1e-11
 """Of the coordinator's own solver."""
-FEW, TRIALS = 200, 6
+FEW_BOUNDS, TRIALS = 200, 6
 """More bounds than these are left out at first, and so often those that were missed are added: of
 less an interior point is as quick, whose multipliers, of many, do not hang on what was left out."""
-MISSED = 1e-10
+MISSED_BOUND = 1e-10
 """A bound that was left out is missed where it is higher by more than this share of all heights."""
-ACTIVE = 1e-9
+ACTIVE_SHARE = 1e-9
 """Bounds of a smaller share in the optimum are not active."""
 
 
@@ -101,7 +101,7 @@ class BundleModel(Accelerator):
         new = np.maximum(there - asked.heights, 0.0)[is_known].sum()
         energy = self._nearness * (agreed.weight * (asked.free - asked.centre) ** 2).sum()
         if new < NEW * energy:
-            self._nearness = max(WIDER * self._nearness, FARTHEST)
+            self._nearness = max(WIDER * self._nearness, WEAKEST)
         elif new > WRONG * energy:
             self._nearness = min(2 * self._nearness, NEAREST)
 
@@ -112,7 +112,7 @@ class BundleModel(Accelerator):
             return None
         free, heights, shares, tied = found
         slopes = self._cuts.mixed(shares)
-        self._cuts.prune(shares > ACTIVE)
+        self._cuts.prune(shares > ACTIVE_SHARE)
         # Prices balance: what the pull adds is spread over the clients
         slopes = slopes + self._beyond(free)
         left = (agreed.gather(slopes) + agreed.rows.T @ tied) / agreed.weight
@@ -165,7 +165,7 @@ class BundleModel(Accelerator):
             cones=(("ZeroConeT", agreed.rhs.size),),
         )
         is_bare = np.bincount(number, rows.is_likely, above)[number] == 0
-        likely = rows.is_likely | is_bare | (size <= FEW)
+        likely = rows.is_likely | is_bare | (size <= FEW_BOUNDS)
         found = _bounded(program, bounds, -height / scale, likely)
         if found is None:
             return None
@@ -190,7 +190,7 @@ def _bounded(
     Few of them are active: it is solved with those ``chosen``, and again with those it missed;
     in the end with all.
     """
-    same = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), TOLERANCE)
+    same = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), MASTER_TOLERANCE)
     trials = 0
     while True:
         part = program._replace(
@@ -202,7 +202,7 @@ def _bounded(
         if str(answer.status) not in ("Solved", "AlmostSolved"):
             return None
         point = np.array(answer.x)
-        is_missed = ~chosen & (bounds @ point - rhs > MISSED)
+        is_missed = ~chosen & (bounds @ point - rhs > MISSED_BOUND)
         if not is_missed.any():
             tied, own = np.split(np.array(answer.z), [program.rhs.size])
             shares = np.zeros(rhs.size)

@@ -12,7 +12,7 @@ from dald_model.coordinate.acceleration.master import AgreedPoints
 
 RECENT = 10
 """Rounds for which a bound is kept whether it is active or not."""
-MOST = 50
+OLDEST = 50
 """Rounds of which any bounds are kept."""
 GROUPS = 10
 """Groups of clients, times the numbers that all of these agree on. Least absolute deviations of
@@ -76,7 +76,7 @@ class Cuts:
         self._heights.append(heights)
         self._kept.append(np.isfinite(heights))
         self._likely.append(self._kept[-1])
-        if len(self._kept) > MOST:
+        if len(self._kept) > OLDEST:
             self._forget_first()
         return heights
 

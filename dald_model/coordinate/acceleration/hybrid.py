@@ -10,7 +10,12 @@ import numpy as np
 
 from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.anderson import Anderson
-from dald_model.coordinate.acceleration.bundle import AGREED, LARGEST, MANY, BundleModel
+from dald_model.coordinate.acceleration.bundle import (
+    FEW_AGREED,
+    MOST_AT_ALL,
+    MOST_COORDINATES,
+    BundleModel,
+)
 from dald_model.coordinate.acceleration.evaluation import (
     Accelerator,
     Evaluation,
@@ -25,14 +30,14 @@ from dald_model.values import BYTES
 LATER, WORK = 200, 2e7
 """Clients of up to so many shared entries are learned where rounds are slow without; and as long as
 their cubes sum up to no more, the cost per round of the coordinator's own eigenproblems."""
-FAR, LABOUR = 400, 1e9
+SERVERLESS, LABOUR = 400, 1e9
 """The same where there is no server, so that news takes as many rounds as the graph is wide. On
 grids of 64 to 400 logistic clients of 60 to 220 columns models saved 44 to more than 77 % of the
 rounds, of lassos none to 20 %; through servers of 12 to 1,000 wide clients none in the mean."""
 SURE = 0.1
 """Share of the residual that the models' error, and then the next residual, is at most where models
 propose in the turn of bounds."""
-NEAR = 10.0
+TOLD_NEAR = 10.0
 """How many times the residual clients are then told otherwise at most: models that were asked for
 little steps along few directions are right about these. (A linear program on a path takes 188
 rounds without for 37.)"""
@@ -53,8 +58,8 @@ class Hybrid:
 
     Where a client has more shared entries than :class:`Secant` takes, most smooth problems are
     solved by :class:`Anderson` before a model is learned. So that begins alone, and models have
-    their turn where it is slow, up to ``LATER`` entries, or ``FAR`` without a server; where clients
-    have kinks they have it beside the bounds.
+    their turn where it is slow, up to ``LATER`` entries, or ``SERVERLESS`` without a server;
+    where clients have kinks they have it beside the bounds.
 
     Attributes
     ----------
@@ -82,8 +87,8 @@ class Hybrid:
         first = 0
         size, agreed = secant.coordinates.size, secant.master.agreed.weight.size
         is_narrow = self._takes(sizes) or _is_within(sizes, LATER, WORK)
-        is_small = is_narrow and size <= LARGEST
-        may_bound = is_small or (is_narrow and size <= MANY and agreed <= AGREED)
+        is_small = is_narrow and size <= MOST_COORDINATES
+        may_bound = is_small or (is_narrow and size <= MOST_AT_ALL and agreed <= FEW_AGREED)
         has_kinks = may_bound and _has_kinks(compiled)
         if not (self._takes(sizes) or secant.recalled or has_kinks):
             ways.insert(0, (mixer,))
@@ -114,7 +119,7 @@ class Hybrid:
     def _learns(self, compiled: Decomposition) -> bool:
         """Whether clients are small enough to be learned, at once or later."""
         sizes = self.secant.sizes(compiled)
-        most = (LATER, WORK) if compiled.servers else (FAR, LABOUR)
+        most = (LATER, WORK) if compiled.servers else (SERVERLESS, LABOUR)
         return self._takes(sizes) or _is_within(sizes, *most)
 
     def _takes(self, sizes: np.ndarray) -> bool:
@@ -151,7 +156,7 @@ class Sure(Accelerator):
         if self._secant.error > SURE:
             return None
         found, reach = self._secant.propose(evaluation, rho), self._secant.reach
-        if found is None or reach > NEAR or self._secant.error * reach > SURE:
+        if found is None or reach > TOLD_NEAR or self._secant.error * reach > SURE:
             return None
         return found._replace(name=self.name)
 

@@ -14,11 +14,11 @@ from dald_model.coordinate.acceleration.master import Master
 from dald_model.eigen import eigh
 from dald_model.sizes import ROUNDING
 
-DEPENDENT = 1e-8
+NO_CORRECTION = 1e-8
 """A correction is left out where what it divides by is this share of what it could be."""
 EDGE = 1e-6
 """A model's response is kept this far from 0 and 1 where its stiffness is asked for."""
-AGAINST, MOST = 0.5, 0.25
+AGAINST, MOST_AGAINST = 0.5, 0.25
 """Share of the size of a negative eigenvalue of a model that counts as a response, and how much of
 one that is at most."""
 
@@ -87,7 +87,7 @@ class LocalModels:
         wrong = moved - np.einsum("nij,nj->ni", self.response, told)
         product = np.einsum("ni,ni->n", wrong, told)
         error, change = (np.einsum("ni,ni->n", one, one) for one in (wrong, told))
-        is_sound = np.abs(product) > DEPENDENT * np.sqrt(error * change)
+        is_sound = np.abs(product) > NO_CORRECTION * np.sqrt(error * change)
         # Told the same but for rounding errors: teaches these
         is_sound &= change > ROUNDING**2 * np.einsum("ni,ni->n", points, points)
         is_sound &= np.isfinite(product)  # of a run that diverges
@@ -114,7 +114,7 @@ class LocalModels:
         """
         if self._stiffness is None:
             values, vectors = eigh(self.response)
-            positive = np.where(values < 0, np.minimum(-AGAINST * values, MOST), values)
+            positive = np.where(values < 0, np.minimum(-AGAINST * values, MOST_AGAINST), values)
             self._stiffness = composed(vectors, 1 / np.clip(positive, EDGE, 1 - EDGE) - 1)
         return self._stiffness
 

@@ -24,7 +24,7 @@ from dald_model.coordinate.acceleration.coordinates import Coordinates
 from dald_model.eigen import eigh
 from dald_model.sizes import DEPENDENT, SAME
 
-DENSE = 600
+DENSE_DIRECTIONS = 600
 """Up to this many free directions the system is a dense one."""
 
 
@@ -187,7 +187,7 @@ class Master:
         """The sum of all clients' stiffness along z."""
         agreed, pieces = self.agreed, []
         size = agreed.count
-        is_dense = size <= DENSE
+        is_dense = size <= DENSE_DIRECTIONS
         total = np.zeros((size, size) if is_dense else 0)
         for group, matrices in zip(self.coordinates.groups, stiffness, strict=True):
             classes, factor = agreed.classes[group.columns], agreed.factor[group.columns]

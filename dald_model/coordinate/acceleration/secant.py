@@ -32,7 +32,7 @@ from dald_model.values import BYTES
 LEARNT = 32
 """Shared entries of a client up to which its responses are learned: of the gallery's models it made
 some better and some worse beyond, and those below all better."""
-SHORTEST = 0.1
+SHORTEST_WAY = 0.1
 """Steps of a smaller share of the way to the models' consensus are not proposed."""
 PAUSE = 2
 """Rounds that the secant pauses after a proposal that led nowhere. Without a pause, of seven desks'
@@ -181,7 +181,7 @@ class SecantModel(Accelerator):
         predicted, residual = self.error * told, evaluation.size(rho)
         self.reach = told / residual if residual else math.inf
         share = residual / predicted if predicted > residual else 1.0
-        if not share >= SHORTEST:
+        if not share >= SHORTEST_WAY:
             return None
         sides = self.coordinates.sides(agreed)
         point = np.array([prices, np.where(self._heads, sides[1], sides[0])])

@@ -17,16 +17,16 @@ from dald_model.sizes import TOGETHER
 from dald_model.solvers.arrays.terms import Terms
 from dald_model.solvers.exact.low_rank_client import LowRankClient, Separable, by_columns
 
-EXACT = 64
+DIRECT = 64
 """Up to this many variables the eigenvalues of a Hessian are computed."""
 FLOOR = 1e-4
 """Ratio of eigenvalues below which a Hessian counts as flat."""
-BEYOND = 1e30
+UNREACHED = 1e30
 """A minimum so far away is in no unit: what slopes to there, as a logistic loss does far from its
 kink, is flat."""
-MANY = 200
+TOO_MANY = 200
 """Variables of a client beyond which it is not worth looking where its objective bends."""
-ZERO = 1e-7
+NO_CURVATURE = 1e-7
 """Ratio below which an eigenvalue is zero: a direction without curvature asks for no penalty."""
 
 _ELSEWHERE = MadeOnce()
@@ -42,7 +42,7 @@ class Curvature:
         The diagonal of the Hessian H.
     spread : float
         :math:`\sqrt{\lambda_{\min} \lambda_{\max}}` of
-        :math:`D^{-1/2} H D^{-1/2}, \; D = \operatorname{diag} H`; one beyond ``EXACT`` variables.
+        :math:`D^{-1/2} H D^{-1/2}, \; D = \operatorname{diag} H`; one beyond ``DIRECT`` variables.
     kinks : ndarray, shape (m,)
         How steep the terms without a gradient are along each variable.
     elsewhere : ndarray, shape (m,)
@@ -102,7 +102,7 @@ def curvatures(subs: Sequence[Subproblem], at: Sequence[np.ndarray | None]) -> l
 def _shape(sub: Subproblem) -> Hashable:
     """The same for clients whose curvatures may be computed together; None of one by itself."""
     form = sub.form
-    if form is None or not form.valued or sub.size > EXACT:
+    if form is None or not form.valued or sub.size > DIRECT:
         return None
     terms = form.smooth
     if any(sp.issparse(term.matrix) for term in terms):
@@ -118,7 +118,7 @@ def _of_shape(subs: Sequence[Subproblem], at: Sequence[np.ndarray | None]) -> li
     )
     if not forms:
         return [Curvature.unknown(size)]
-    if size > EXACT and sp.issparse(forms[0].quadratic.root) and not forms[0].smooth:
+    if size > DIRECT and sp.issparse(forms[0].quadratic.root) and not forms[0].smooth:
         return [_of_root(forms[0])]
     starts, is_inside = np.zeros((len(forms), size)), np.ones(len(forms), dtype=bool)
     hessians = np.array([form.quadratic.full for form in forms])
@@ -134,14 +134,14 @@ def _of_shape(subs: Sequence[Subproblem], at: Sequence[np.ndarray | None]) -> li
         gradients += np.matmul(hessians, starts[:, :, None])[:, :, 0] + slopes
         hessians = hessians + bent
     diagonals = np.maximum(np.diagonal(hessians, axis1=1, axis2=2), 0.0)
-    diagonals = np.where(np.abs(gradients) > BEYOND * diagonals, 0.0, diagonals)
+    diagonals = np.where(np.abs(gradients) > UNREACHED * diagonals, 0.0, diagonals)
     live = diagonals > 0
     roots = np.sqrt(np.where(live, diagonals, 1.0))
     scaled = np.where(live[:, :, None] & live[:, None, :], hessians, 0.0)
     scaled /= roots[:, :, None] * roots[:, None, :]
     right = np.where(live, gradients / roots, 0.0)[:, :, None]
     answers = starts - np.linalg.solve(scaled + FLOOR * np.eye(size), right)[:, :, 0] / roots
-    spreads = _spreads(scaled) if size <= EXACT else np.ones(len(forms))
+    spreads = _spreads(scaled) if size <= DIRECT else np.ones(len(forms))
     found = []
     for i, form in enumerate(forms):
         sharp, elsewhere = steepness(form)
@@ -157,7 +157,7 @@ def _of_root(form: Form) -> Curvature:
     """The curvature of a quadratic that is kept by a sparse root, without its Hessian."""
     quadratic, (sharp, elsewhere) = form.quadratic, steepness(form)
     gradient, diagonal = quadratic.linear, quadratic.diagonal
-    diagonal[np.abs(gradient) > BEYOND * diagonal] = 0.0
+    diagonal[np.abs(gradient) > UNREACHED * diagonal] = 0.0
     live = np.flatnonzero(diagonal > 0)
     lengths = 1 / np.sqrt(diagonal[live])
     answer = np.zeros(form.size)
@@ -175,9 +175,9 @@ def middle(sub: Subproblem) -> np.ndarray:
     r"""Where the arguments A x + b of what bends an objective are smallest, shape (m,).
 
     There it is curved, and that point moves with the origin. Zero where it is not bent, is not
-    defined everywhere, or has more than ``MANY`` variables.
+    defined everywhere, or has more than ``TOO_MANY`` variables.
     """
-    if not is_bent(sub) or not is_defined_at_zero(sub) or sub.size > MANY:
+    if not is_bent(sub) or not is_defined_at_zero(sub) or sub.size > TOO_MANY:
         return np.zeros(sub.size)
     assert sub.form is not None
     terms = sub.form.smooth
@@ -275,5 +275,5 @@ def _spreads(scaled: np.ndarray) -> np.ndarray:
     """See :class:`Curvature`: of k matrices, (k,); one of what is not curved at all."""
     values = np.linalg.eigvalsh(scaled)
     most = np.where(values[:, -1] > 0, values[:, -1], 1.0)
-    least = np.where(values > ZERO * most[:, None], values, np.inf).min(axis=1)
+    least = np.where(values > NO_CURVATURE * most[:, None], values, np.inf).min(axis=1)
     return np.sqrt(np.clip(least, FLOOR * most, most) * most)

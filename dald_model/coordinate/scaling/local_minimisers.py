@@ -55,10 +55,10 @@ BIASED = 10 * WEAK
 the proximal term keeps back, more at a client with more edges."""
 ACCURACY = 1e-8
 """Relative accuracy of the solves: scales need 10 %, and distances down to 1e-4 lengths count."""
-NOISE = 1e-4
+SOLVED_TO = 1e-4
 """Moves below this share of a client's lengths are what a solve to ``ACCURACY`` leaves of zero:
 beside a curvature that is 1e-4 of the largest it has the root of that."""
-SETTLED = 0.1
+SETTLED_WAY = 0.1
 """Share of its way by which a minimiser may move when hardly held, where its fall is not known as
 the objective has no value where it was held."""
 UNBOUNDED = 0.02
@@ -69,12 +69,12 @@ OUTLYING = 3.0
 AROUND = 2
 """How often they are asked around each other at most, the second time where what the proximal term
 keeps back, ``WEAK`` of the way, is as large as how far they are apart: 1e-12 of the way then."""
-HALFWAY, STIFFER, GAINED, TRIES = 0.5, 10.0, 0.1, 12
+HALFWAY, STIFFER_SITE, GAINED, TRIES = 0.5, 10.0, 0.1, 12
 """Share of the way to others that a site's answer there may leave, how many times stiffer it is
 held where it leaves more, as long as that gains a tenth of what is left, and how often at most."""
-ROUNDING = 100.0
+IN_COMMON = 100.0
 """The same beside zero from which on numbers lose digits to what they have in common."""
-FLATTER = 0.5
+FLAT_END = 0.5
 """A client that is curved at its minimiser by less than this share of where it bends starts at the
 minimum of its quadratic model. (Logistic clients that are each separable, 20 and 50 of them, took
 45 rounds from their minimisers and 15 from there.)"""
@@ -247,7 +247,7 @@ class LocalSearch:
             found, factor = point, held
             if left <= HALFWAY * way:
                 break
-            held = held * STIFFER
+            held = held * STIFFER_SITE
         self._points[part], self._penalties = own, penalties
         return found, factor
 
@@ -276,7 +276,7 @@ class LocalSearch:
         for batch in self._layer.batches((name,)):
             self._ask(batch, sub.sides[0] @ whole + sub.sides[1], 1.0)
         own = self._points[self._compiled.columns[name]][columns]
-        if weights is None and (np.abs(own) > (1 + ROUNDING) * np.abs(own - told)).any():
+        if weights is None and (np.abs(own) > (1 + IN_COMMON) * np.abs(own - told)).any():
             self._layer.centre(self._points)
 
     def _hold_at_points(self, apart: np.ndarray | None = None) -> None:
@@ -285,7 +285,7 @@ class LocalSearch:
         The ends of edges are that far ``apart`` there, (Q,).
         """
         self._base = np.where(np.isnan(self._points), self._base, self._points)
-        self._noise = NOISE * self._lengths
+        self._noise = SOLVED_TO * self._lengths
         self._regularise_by_rows(apart)
 
     def _ask_around(self, centre: np.ndarray, misplaced: set[Hashable]) -> None:
@@ -302,7 +302,7 @@ class LocalSearch:
             if alike.subs[0].name in self._curvatures:
                 self._measure(alike, alike.sight.lengths(apart[alike.entries]))
         zero = sides_of(self._compiled, np.zeros(self._points.size))
-        beside = is_far(sides_of(self._compiled, self._points), zero, ROUNDING)
+        beside = is_far(sides_of(self._compiled, self._points), zero, IN_COMMON)
         if not self._remote and beside.any():
             self._layer.centre(self._points)
         for batch in self._layer.batches(self._here):
@@ -344,7 +344,7 @@ class LocalSearch:
         )
         with np.errstate(all="ignore"):  # whoever is unbounded may go beyond doubles
             answers = self._layer.first_answer(batch, turn, ACCURACY)
-        points, least = answers.points, NOISE * turn.lengths
+        points, least = answers.points, SOLVED_TO * turn.lengths
         is_exact = self._layer.solver(batch.names[0]).is_exact
         if not is_exact:
             points = np.where(np.abs(points) <= least, 0.0, points)
@@ -371,7 +371,7 @@ class LocalSearch:
             energy = share * np.nan_to_num(self._penalties * apart, nan=np.inf) ** 2
             worth = np.array([energy[sub.rows, sub.entries].sum() for sub in subs])
             moved, way = np.abs(self._points - before), np.abs(self._points - self._base)
-            stays = [(moved[p].max() <= SETTLED * way[p].max()) for p in parts]
+            stays = [(moved[p].max() <= SETTLED_WAY * way[p].max()) for p in parts]
             errors = [ACCURACY * (self._lengths[p] * self._slopes[p]).max() for p in parts]
             ended = (base - here > errors) & (worth > UNBOUNDED * (base - here))
             ended |= ~np.isfinite(base - here) & ~np.array(stays, dtype=bool)
@@ -379,7 +379,7 @@ class LocalSearch:
         return [name for name, is_ended in zip(names, ended, strict=True) if is_ended]
 
     def _start_nearer(self, names: list[Hashable]) -> None:
-        """Note the starts of clients that are far flatter at their minimiser, see ``FLATTER``."""
+        """Note the starts of clients that are far flatter at their minimiser, see ``FLAT_END``."""
         parts = [self._compiled.columns[name] for name in names]
         points = [np.nan_to_num(self._points[part]) for part in parts]
         there = curvatures([self._subs[name] for name in names], points)
@@ -391,7 +391,7 @@ class LocalSearch:
             ratios = np.maximum(ended.diagonal[live], np.finfo(float).tiny) / known.diagonal[live]
             moved = known.diagonal @ (point - base) ** 2
             is_nearer = known.diagonal @ (known.answer - base) ** 2 < moved
-            if np.log(ratios).mean() < np.log(FLATTER) and is_nearer:
+            if np.log(ratios).mean() < np.log(FLAT_END) and is_nearer:
                 self._starts[part] = known.answer
 
     def _bend_halfway(self, names: set[Hashable]) -> None:

@@ -28,7 +28,7 @@ from dald_model.coordinate.scaling.edge_values import Alike, Parts, sides_of, to
 from dald_model.coordinate.scaling.local_minimisers import (
     ACCURACY,
     BIASED,
-    NOISE,
+    SOLVED_TO,
     LocalMinimisers,
     LocalSearch,
 )
@@ -47,7 +47,7 @@ from dald_model.sizes import ROUNDING
 CAUTION = 0.25
 """Share of the distances that counts as a length: local minimisers are farther apart than prices
 move the clients."""
-SHORT = 1e-4
+TOO_SHORT = 1e-4
 """Distances below this share of what solves measure by say nothing of how stiff an entry is."""
 KINKED = 10.0
 """How many times stiffer a kink counts in a client's penalty: prices turn on a far shorter way than
@@ -90,7 +90,7 @@ class _Scaling:
         return Units(lengths, slopes, *points, np.sqrt(penalty / 2), self._local.starts)
 
     def _apart(self) -> tuple[np.ndarray, np.ndarray]:
-        """The distances :math:`O_r`, (Q,), and what stands for them where they are ``SHORT``.
+        """The distances :math:`O_r`, (Q,), and what stands for them where they are ``TOO_SHORT``.
 
         One client's way to the others says something of all who share the variable. Where all
         agree it is what rows tell, else what the first solves measured by, or the way from zero.
@@ -123,7 +123,7 @@ class _Scaling:
         found = np.where(found > 0, found, found.max() or 1.0)
         # Sites do not tell what they measure by
         long = np.where(measured > 0, measured, self._parts.largest(found))
-        is_short = (found < SHORT * long) & ~(rest & (measured > 0))
+        is_short = (found < TOO_SHORT * long) & ~(rest & (measured > 0))
         return found, np.where(is_short, long, found)
 
     def _along(self, lengths: np.ndarray) -> np.ndarray:
@@ -141,7 +141,7 @@ class _Scaling:
             sub = self._compiled[name]
             if asked[sub.entries].any() and sub.form is not None and sub.is_constrained:
                 part = self._compiled.columns[name]
-                own, noise = self._local.points[part], NOISE * self._local.lengths[part]
+                own, noise = self._local.points[part], SOLVED_TO * self._local.lengths[part]
                 along = sub.sight.along(told_by_rows(sub, known.diagonal, own, noise)[1])
                 np.maximum.at(found, sub.entries, along)
         self._share_widest(found.copy(), found)

@@ -35,7 +35,7 @@ UNEQUAL = 100.0
 """How many times stiffer or softer a site may be than all sites that share its variables, and its
 minimiser farther away than is usual: a scale that is wrong by as much costs at most 1.12 times the
 rounds."""
-ROUNDED = 1e-16
+ROUNDED_SQUARE = 1e-16
 """Share of the largest square of a distance from which on another one is rounding: sites are held
 where they are then, as strongly as where they are farthest apart."""
 JURY = 3
@@ -170,7 +170,7 @@ def _answers(
     begun = {name: np.where(np.isnan(own[name]), at, own[name]) for name, at in there.items()}
     apart = shared.sums({name: (begun[name] - at) ** 2 for name, at in there.items()})
     apart = apart / (apart.max(initial=0.0) or 1.0)
-    apart = np.where(apart > ROUNDED, apart, 1.0)
+    apart = np.where(apart > ROUNDED_SQUARE, apart, 1.0)
     first = np.random.default_rng(0).permutation(shared.size) % 2 == 0
     waiting, asked = {}, {}
     for name, at in there.items():

@@ -36,7 +36,7 @@ singularity; a quadratic leaves three quarters, a kink one half."""
 PROBED = 64
 """Up to this many variables a client without known curvature is probed one by one; and one whose
 rows carry what its own variables cost to what edges see, of which a mean says nothing."""
-LARGEST = 300
+MOST_ASKED = 300
 """Variables of a client beyond which this is not asked."""
 
 
@@ -171,7 +171,7 @@ def carried(sub: Subproblem, diagonal: np.ndarray) -> np.ndarray:
 def _ways(sub: Subproblem, among: np.ndarray) -> _Ways | None:
     """Those of the seen variables among some, (m,) bool; None where there is nothing to ask."""
     form = sub.form
-    if form is None or not form.equalities.rhs.size or sub.size > LARGEST:
+    if form is None or not form.equalities.rhs.size or sub.size > MOST_ASKED:
         return None
     is_seen, rows = sub.sight.of_variables > 0, form.equalities.matrix
     # A variable that stands nowhere else does what its row asks

@@ -43,7 +43,7 @@ def test_quadratics_with_other_targets_take_three_rounds(
 
     Systems of more unknowns than ``dense`` are sparse.
     """
-    monkeypatch.setattr("dald_model.coordinate.acceleration.master.DENSE", dense)
+    monkeypatch.setattr("dald_model.coordinate.acceleration.master.DENSE_DIRECTIONS", dense)
     model, x, targets, data = fit(graph)
     first = model.solve()
     assert first.recalled == ()
