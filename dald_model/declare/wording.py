@@ -10,7 +10,6 @@ import cvxpy as cp
 import numpy as np
 
 from dald_model._cvxpy import STACKED, DivExpression, NegExpression
-from dald_model.text import SHOWN
 from dald_model.values import flat
 
 SUM, PRODUCT, ATOM = range(3)
@@ -26,6 +25,8 @@ NAMES = {
     "Trace": "trace",
 }
 """Classes of cvxpy -> the functions that users call, where the names differ."""
+FEW = 4
+"""The most entries of data that are printed as numbers."""
 STRETCHED = ("Promote", "broadcast_to")
 """What cvxpy puts around numbers that meet vectors."""
 
@@ -150,7 +151,7 @@ class Wording:
         least = ATOM if is_indexed else SUM
         if kind == "special_index" and not isinstance(part.key, tuple):
             key = np.asarray(part.key)
-            chosen = f"{part.size} entries" if key.size > SHOWN else key.tolist()
+            chosen = f"{part.size} entries" if key.size > FEW else key.tolist()
             return f"{self._within(part.args[0], ATOM)}[{chosen}]"
         asked.args = [Said(self._within(arg, least)) for arg in part.args]
         text = str(asked)
@@ -177,7 +178,7 @@ class Said:
 
 
 def _few(data: cp.Constant) -> str:
-    return str(data) if data.size <= SHOWN else _shape(data.shape)
+    return str(data) if data.size <= FEW else _shape(data.shape)
 
 
 def _is_number(part: Any) -> bool:
