@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dald_model._cvxpy import INDEX, DivExpression, NegExpression, Promote, value_of
-from dald_model.declare.places import selected
+from dald_model.declare.picked import selected
 from dald_model.declare.structure_key import frozen
 from dald_model.sizes import CACHED, SPARSE
 from dald_model.values import flat

@@ -27,8 +27,7 @@ from dald_model._cvxpy import (
 )
 from dald_model.declare.affine import affine_parts, explicit, operator_of
 from dald_model.declare.client import summands
-from dald_model.declare.picked import picked
-from dald_model.declare.places import places, selected
+from dald_model.declare.picked import picked, places, selected
 
 Build = Callable[[np.ndarray], Any]
 """Some entries -> the part of these alone."""

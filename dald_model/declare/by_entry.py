@@ -22,7 +22,7 @@ from dald_model.declare.client import Client
 from dald_model.declare.consensus import ConsensusEquality, Owners
 from dald_model.declare.consensus_form import owners_of
 from dald_model.declare.entries import Entries, used_entries
-from dald_model.declare.places import selected
+from dald_model.declare.picked import selected
 from dald_model.text import SHOWN
 from dald_model.values import flat
 

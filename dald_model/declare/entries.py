@@ -26,7 +26,7 @@ from dald_model._cvxpy import (
     inside,
 )
 from dald_model.declare.affine import operator_of
-from dald_model.declare.places import places, selected
+from dald_model.declare.picked import places, selected
 from dald_model.sizes import DATA
 
 Entries = np.ndarray | None

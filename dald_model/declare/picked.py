@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -16,8 +17,20 @@ from dald_model._cvxpy import (
     Promote,
     Sum,
 )
-from dald_model.declare.places import places, selected
 from dald_model.values import flat
+
+
+@lru_cache(maxsize=64)
+def places(shape: tuple[int, ...]) -> np.ndarray:
+    """Each entry's place in the flat column-major array, in an array of this shape."""
+    found = np.arange(int(np.prod(shape))).reshape(shape, order="F")
+    found.flags.writeable = False
+    return found
+
+
+def selected(node: Any) -> np.ndarray:
+    """The places of the entries that a selection takes of its argument, in its own shape."""
+    return np.asarray(node.numeric([places(node.args[0].shape)])).reshape(node.shape)
 
 
 def picked(node: Any, entries: np.ndarray) -> Any:
