@@ -26,8 +26,6 @@ GREW = 1e8
 """A residual this many times its size in the first rounds counts as diverged."""
 STEADY = 2e-2
 """Relative change between two looks below which a residual counts as steady."""
-ALIKE = STEADY
-"""Share of the largest gap by which edges are as far apart as that: they still move by so much."""
 SHOWING = "disclose='curvature', if clients may show sums of their curvature"
 """The way out for owners whose answers jump with the prices, as those of linear programmes do."""
 DRIFT = 0.9
@@ -206,4 +204,5 @@ class FailureMonitor:
         """The edge whose ends are farthest apart; the first of those that are as far."""
         gaps = np.nan_to_num(np.abs(state.primal), nan=np.inf)
         far = {ends: gaps[slot].max() for ends, slot in self.compiled.slots.items()}
-        return next(ends for ends, gap in far.items() if gap >= (1 - ALIKE) * max(far.values()))
+        # The first of those that are as far apart as any: gaps still move by so much
+        return next(ends for ends, gap in far.items() if gap >= (1 - STEADY) * max(far.values()))

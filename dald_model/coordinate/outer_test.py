@@ -20,9 +20,7 @@ from dald_model.schedule.round_state import Residuals
 SMALL_LENGTH = 1e-2
 """Lengths below which what clients agree on counts in their place."""
 ROUNDS_WAITED = 5
-"""Rounds that a run goes on for it, and no more: it has met its tolerances."""
-
-
+"""Rounds that a run goes on for :class:`Nearness`, and no more: it has met its tolerances."""
 RETRIES = 3
 """Rounds that a run goes on because an answer fell short of its accuracy."""
 REFUSED_MOST = 3
