@@ -29,6 +29,7 @@ from dald_model.declare.affine import Coefficients, affine_parts
 from dald_model.declare.client import Client
 from dald_model.declare.structure_key import Leaves, StructureKey
 from dald_model.sizes import SHARED
+from dald_model.values import REFUSALS
 
 Part = tuple[Coefficients, np.ndarray]
 """An affine map: matrices by variable, and the offset."""
@@ -38,15 +39,7 @@ BY_ITSELF = 10
 """Clients of one shape from which on one of them is read by cvxpy though others of its structure,
 with other rows, were: that takes as long as 5 to 10 read like those, and all after it follow at
 once, in a tenth of the time each."""
-UNREADABLE = (
-    cp.DCPError,
-    cp.SolverError,
-    AssertionError,
-    AttributeError,
-    NotImplementedError,
-    TypeError,
-    ValueError,
-)
+UNREADABLE = (cp.DCPError, *REFUSALS)
 """What cvxpy raises where a client cannot be split: curvature that rests on the sign of an affine
 part, and atoms that cannot be made again from their arguments (perspective, suppfunc)."""
 
