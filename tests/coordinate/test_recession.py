@@ -244,7 +244,7 @@ def test_the_direction_of_many_is_cut_short() -> None:
         model.client(i, cp.sum(cp.exp(-x)))
     found = asked(model)
     assert found is not None
-    says(found.said, "x[0] = +1", " and 5 more; bound")
+    says(found.said, "x[5] = +1", " and 3 more; bound")
 
 
 def test_the_finding_of_a_run_that_ends_so() -> None:
