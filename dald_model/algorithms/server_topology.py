@@ -44,10 +44,11 @@ class Star:
                 'model.topology("server"), or declare one: model.consensus(z == x)'
             )
         server = compiled.servers[0]
-        if server not in compiled.averages and not projects:
+        is_whole = compiled.form.common.cost is None
+        if server not in compiled.averages and not (projects and is_whole):
             raise TopologyError(
-                f"algorithm: {who} is for a server that only averages, but {server!r} holds the "
-                'constraints that the clients repeat; ask for one by model.topology("server")'
+                f"algorithm: {who} is for a server that only averages, but {server!r} holds what "
+                'the clients have in common; ask for one by model.topology("server")'
             )
         clients = [name for name in compiled if name != server]
         for name in clients:

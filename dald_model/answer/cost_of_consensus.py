@@ -27,10 +27,12 @@ import scipy.sparse as sp
 from dald_model.answer.bound import Parts
 from dald_model.answer.cone_clients import ConeClient, fallen
 from dald_model.answer.lengths import Slopes, single_bounds
-from dald_model.answer.smooth_clients import SmoothClients
+from dald_model.answer.smooth_clients import SmoothClients, is_smooth_alone
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import Form, Rows, Term
+from dald_model.compile.objectives import objectives
 from dald_model.sizes import SUMMED
+from dald_model.values import flat
 
 FAR = 4.0 ** np.arange(15, -13, -1)
 """How far along a way is tried, in sizes of variables."""
@@ -94,6 +96,9 @@ def least_paid(
     ``at`` is the point, all variables one after the other, and ``costs`` the objectives there.
     """
     falls: dict[Hashable, float] = {}
+    if compiled.whole:
+        slopes = slopes._replace(prices=_with_shares(compiled, slopes.prices))
+        parts, costs = _of_whole(compiled, at)
     ways, farthest, endless = np.zeros((3, at.size))
     with np.errstate(all="ignore"):
         for group in parts.groups:
@@ -108,6 +113,34 @@ def least_paid(
     falling = {name: endless[compiled.columns[name]] for name in falls}
     falling = {name: way for name, way in falling.items() if way.any()}
     return Paid(falls, ways, np.maximum(ways, farthest), falling)
+
+
+def _with_shares(compiled: Decomposition, prices: np.ndarray) -> np.ndarray:
+    """Prices, with equal shares of the server's for the clients whose objectives it holds."""
+    found, columns = prices.copy(), compiled.columns
+    held = compiled[compiled.holder].spread(prices[columns[compiled.holder]])
+    shares = {compiled.served[key]: flat(x) / len(compiled.whole) for key, x in held.items()}
+    for name, sub in compiled.whole.items():
+        found[columns[name]] += np.concatenate(
+            [shares[compiled.origins[v.id]] for v in sub.variables]
+        )
+    return found
+
+
+def _of_whole(compiled: Decomposition, at: np.ndarray) -> tuple[Parts, dict[Hashable, float]]:
+    """The clients as declared of whose objectives a server holds a part, and their costs."""
+    groups: dict[object, tuple[list[Hashable], list[Form]]] = {}
+    cones, points = dict[Hashable, ConeClient](), {n: at[compiled.columns[n]] for n in compiled}
+    for name, sub in compiled.whole.items():
+        if (form := sub.form) is not None and is_smooth_alone(form):
+            names, forms = groups.setdefault(form.shape, ([], []))
+            names.append(name)
+            forms.append(form)
+        else:
+            cones[name] = ConeClient(sub, points[name])
+    smooth = [SmoothClients(compiled, names, forms) for names, forms in groups.values()]
+    costs = objectives([*compiled.whole.values()], [points[n][None] for n in compiled.whole])[:, 0]
+    return Parts(smooth, cones), dict(zip(compiled.whole, costs.tolist(), strict=True))
 
 
 def _of_smooth(group: SmoothClients, at: np.ndarray, known: Slopes) -> Gain:

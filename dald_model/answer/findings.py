@@ -171,7 +171,7 @@ def _of_an_answer(result: Answer) -> Iterator[Finding]:
     if result.rounds > MANY:
         causes = [one.said for one in _causes(result)]
         yield from map(Finding, causes or [f"{MANY} rounds do mostly, and nothing stands out here"])
-    elif result.unaccelerated:
+    elif result.unaccelerated and result.compiled.form.common.cost is None:
         yield Finding(
             f"fewer rounds might have done: nothing was accelerated, as {result.unaccelerated}"
         )

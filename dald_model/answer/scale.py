@@ -31,11 +31,12 @@ import numpy as np
 
 from dald_model.answer.alike import Alike
 from dald_model.answer.bound import Parts
-from dald_model.answer.claim import Claim, client_costs, costs_at
+from dald_model.answer.claim import Claim, costs_at
 from dald_model.answer.client_rows import ClientRows
 from dald_model.answer.cost_of_consensus import least_paid
 from dald_model.answer.lengths import lengths_of, ranges_of, sizes_of, slopes_at
 from dald_model.compile.decomposition import Decomposition
+from dald_model.compile.objectives import objectives
 from dald_model.solvers.exact.smooth_bound import is_split
 
 NOISE = 256 * np.finfo(float).eps
@@ -122,7 +123,7 @@ class Scale:
         else:
             farthest = Alike.by_edges(compiled).most(alone.farthest)
             self.reach = BOX * np.maximum(self.lengths, farthest)
-        self.paid += self._paid_within(claim, at, costs, alone.endless)
+        self.paid += self._paid_within(claim, at, alone.endless)
         self.cost = max(self.paid, self.least)
         change = float(near.changes[np.isfinite(near.changes)].sum())
         worth = max(self.paid, self.least / np.sqrt(ALLOWED), PRINTED_DIGITS * change)
@@ -133,7 +134,6 @@ class Scale:
         self,
         claim: Claim,
         at: np.ndarray,
-        costs: Mapping[Hashable, float],
         ways: Mapping[Hashable, np.ndarray],
     ) -> float:
         """What clients that fall for ever could gain on their way within the lengths."""
@@ -142,9 +142,11 @@ class Scale:
             part = claim.compiled.columns[name]
             with np.errstate(divide="ignore"):
                 share = float((self.lengths[part] / np.abs(way)).min())
-            near[name] = at[part] + min(share, 1.0) * way
-        there = client_costs(claim.compiled, near, near)
-        return sum(max(float(costs[name] - cost), 0.0) for name, cost in there.items())
+            near[name] = np.stack([at[part], at[part] + min(share, 1.0) * way])
+        whole = claim.compiled.whole
+        subs = [whole.get(name) or claim.compiled[name] for name in near]
+        costs = objectives(subs, [*near.values()])
+        return float(np.fmax(costs[:, 0] - costs[:, -1], 0.0).sum())
 
     def _unseen(self, claim: Claim, costs: Mapping[Hashable, float], near: Near) -> float:
         """By how much F may be wrong before anybody sees it, see the module."""

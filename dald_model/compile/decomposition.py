@@ -325,6 +325,11 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
         return [(edge, part) for edge, part in parts if part.agreement.constraint is not None]
 
     @cached_property
+    def whole(self) -> dict[Hashable, Subproblem]:
+        """The clients as declared of whose objectives a server holds a part."""
+        return {name: self[name].of(client) for name, client in self.form.whole.items()}
+
+    @cached_property
     def holder(self) -> Hashable:
         """The server that holds rules in common; None without."""
         return next((name for name in self.servers if name not in self.averages), None)
@@ -332,7 +337,7 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
     def stated(self, name: Hashable) -> list[cp.Constraint]:
         """A client's or server's constraints in order, as the user stated them."""
         common = self.form.common
-        if common.rules and name == self.holder:
+        if common.clients and name == self.holder:
             return list(common.rules)
         given = self.model.stated[name].constraints
         return [given[at] for at in common.kept(name, len(given))]

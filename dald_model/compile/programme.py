@@ -93,6 +93,9 @@ class _Programme:
             if coupling.has_objective:
                 self._objectives.append((formula.of(self._goal(coupling)), label))
             self._rules += [(formula.of(rule), label) for rule in coupling.constraints]
+        if (cost := self._compiled.form.common.cost) is not None:
+            goal = -cost if self._model.maximises else cost
+            self._objectives.append((Formula().of(goal), "server"))
         self._agree()
         self._share()
         self._rules += [(Formula().of(rule), "server") for rule in self._compiled.form.common.rules]

@@ -102,6 +102,10 @@ class Subproblem(NotPicklable):
         self._lowered: tuple[bytes, Lowered | None] | None = None
         self._seen: Sequence[Any] = ()  # of these Parameters, the objects themselves
 
+    def of(self, client: Client) -> Subproblem:
+        """The subproblem of another client over the same variables, on the same edges."""
+        return Subproblem(client, self._edges, [self.entries], self._lower)
+
     @cached_property
     def _parameters(self) -> dict[str, dict[Hashable, cp.Parameter]]:
         found: dict[str, dict[Hashable, cp.Parameter]] = {"mu": {}, "rho": {}, "neighbours": {}}

@@ -226,6 +226,12 @@ class Membership:
             self.gone.pop(name, None)
         for name in change.leave:
             self.gone.setdefault(name, round_)
+        away = [*self.gone, *change.disconnect]
+        if away and self.compiled.form.common.cost is not None:
+            raise OptionError(
+                f"online: {away[0]!r} cannot leave, as {self.compiled.holder!r} holds what all "
+                'objectives have in common; model.topology("server") leaves it with the clients'
+            )
         if not self.live:
             raise OptionError(
                 f"online: after dm.Change(leave={change.leave!r}) before round {round_} nobody is "

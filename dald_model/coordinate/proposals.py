@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Mapping
 from typing import Any
 
+from dald_model.compile.decomposition import Decomposition
 from dald_model.coordinate.acceleration.local_models import ModelState
 from dald_model.coordinate.acceleration.safeguard import Safeguard
 from dald_model.coordinate.membership import Membership
@@ -64,7 +65,14 @@ def _why_idle(membership: Membership, method: Method, settings: Settings) -> str
         return "without a tolerance to reach a run is made for its iterates, as printed"
     if membership.off.all():
         return "nobody is left to agree with anybody"
-    return ""
+    return why_not_for(membership.compiled)
+
+
+def why_not_for(compiled: Decomposition) -> str:
+    """The same of clients that are linear but for what a server holds of their objectives."""
+    if compiled.form.common.cost is None:
+        return ""
+    return "what clients keep is linear, so that their first answers tell their prices"
 
 
 def why_not(sequence: Sequence, method: Method, stopping: Stopping | None) -> str:

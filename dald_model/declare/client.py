@@ -161,10 +161,10 @@ class Client(NotPicklable, Printed):
 
     @cached_property
     def variables(self) -> list[cp.Variable]:
-        """The variables of the objective and the constraints, each once, in order."""
+        """Those that are held, of the objective and the constraints, each once, in order."""
         if self.leaves is not None:
             return self.leaves.variables
-        return unique_variables([self.objective, *self.constraints, *self.held])
+        return unique_variables([*self.held, self.objective, *self.constraints])
 
     @property
     def leaves(self) -> Leaves | None:

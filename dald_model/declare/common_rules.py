@@ -38,12 +38,15 @@ class CommonRules(NamedTuple):
     places : dict
         Client -> for each of its constraints the place among these rules, or :data:`OWN`.
     clients : dict
-        The same clients with the constraints that they keep.
+        The same clients with the constraints and the summands that they keep.
+    cost : cp.Expression or None
+        What is held of what they minimise, see :mod:`dald_model.declare.common_objective`.
     """
 
     rules: tuple[cp.Constraint, ...] = ()
     places: Mapping[Hashable, tuple[int, ...]] = {}
     clients: Mapping[Hashable, Client] = {}
+    cost: cp.Expression | None = None
 
     def kept(self, name: Hashable, count: int) -> list[int]:
         """Which of its constraints, ``count`` that it states, a client keeps."""
@@ -103,7 +106,7 @@ def common_rules(clients: Iterable[Client], owners: Owners) -> CommonRules:
         return NOTHING
     shared = {key: [n for n in names if n in declared] for key, names in owners.items()}
     shared = {key: names for key, names in shared.items() if len(names) > 1}
-    reader = _Reader(shared)
+    reader = Reader(shared)
     keys = {
         name: [None if rule is None else reader.key(rule) for rule in rules]
         for name, rules in perhaps.items()
@@ -136,15 +139,15 @@ def common_rules(clients: Iterable[Client], owners: Owners) -> CommonRules:
     return CommonRules(tuple(rules[key] for key in places), *given)
 
 
-class _Reader:
-    """Keys of constraints on shared variables: equal for those that say the same."""
+class Reader:
+    """Keys of what is on shared variables: equal for those that say the same."""
 
     def __init__(self, shared: Collection[int]) -> None:
         self._shared = shared
-        self._known: dict[int, tuple[cp.Constraint, Hashable]] = {}
+        self._known: dict[int, tuple[Any, Hashable]] = {}
 
-    def key(self, rule: cp.Constraint) -> Hashable:
-        """The key of a constraint; None if it is on other variables."""
+    def key(self, rule: Any) -> Hashable:
+        """The key of a constraint or an expression; None if it is on other variables."""
         known = self._known.get(id(rule))
         if known is None:
             variables = rule.variables()

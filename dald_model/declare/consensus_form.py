@@ -7,14 +7,15 @@ exactly one client (the paper's problems (8) and (16)).
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 
 from dald_model._cvxpy import twin, with_parts
 from dald_model.declare.client import Client
+from dald_model.declare.common_objective import common_objective
 from dald_model.declare.common_rules import NOTHING, CommonRules, RuleServer, common_rules
 from dald_model.declare.consensus import ConsensusEquality, Edge, Owners, check_sides, join
 from dald_model.declare.couplings import fresh
@@ -38,13 +39,16 @@ class ConsensusForm:
         User's variable id -> {client: that client's local variable}. The server's copy of a
         shared variable stands under the server's name.
     common : CommonRules
-        What the server holds of the clients' constraints.
+        What the server holds of the clients' constraints or objectives.
+    whole : dict
+        The clients as declared, over their local variables, of whose objectives it holds a part.
     """
 
     clients: dict[Hashable, Client]
     edges: list[Edge]
     homes: dict[int, dict[Hashable, cp.Variable]]
     common: CommonRules = NOTHING
+    whole: Mapping[Hashable, Client] = field(default_factory=dict)
 
     @cached_property
     def graph(self) -> nx.Graph:
@@ -119,7 +123,9 @@ def consensus_form(
             pass
     common = NOTHING
     if not served and topology is None:
-        common = common_rules(clients.values(), owners)
+        common = common_objective([*clients.values()], owners)
+        if common is NOTHING:
+            common = common_rules(clients.values(), owners)
     return _form(
         clients, owners, agreements, topology, further, common, pairs=False, may_part=may_part
     )
@@ -138,7 +144,7 @@ def _form(
 ) -> ConsensusForm:
     """The same with an edge for each shared variable, or one server where no topology is given."""
     shared = {v.id: v for c in clients.values() for v in c.variables if len(owners[v.id]) > 1}
-    local = dict(clients)
+    local, whole = dict(clients), dict[Hashable, Client]()
     homes: dict[int, dict[Hashable, cp.Variable]] = {}
     alike = {key: _copy(v, "") for key, v in shared.items()}
     for name, client in clients.items():
@@ -148,6 +154,8 @@ def _form(
             if v.id in shared
         }
         local[name] = _localised(common.clients.get(name, client), mine)
+        if common.cost is not None:
+            whole[name] = _localised(client, mine)
         for v in client.variables:
             homes.setdefault(v.id, {})[name] = mine.get(v.id, v)
     servers = _explicit_servers(agreements, owners, local)
@@ -159,10 +167,8 @@ def _form(
         server = _server(
             fresh("server", [*local, *servers]),
             list(copies.values()),
-            [
-                with_parts(rule, {id(v): copies[v.id] for v in rule.variables()})
-                for rule in common.rules
-            ],
+            [_over(rule, copies) for rule in common.rules],
+            None if common.cost is None else _over(common.cost, copies),
         )
         servers[server.name] = server
         for key, copy in copies.items():
@@ -185,7 +191,7 @@ def _form(
     ]
     if may_part:
         triples += _of_lone(local, homes, triples)
-    form = ConsensusForm(local, join(triples), homes, common)
+    form = ConsensusForm(local, join(triples), homes, common, whole)
     if not may_part and form.hub is None:
         check_connected(local, form.graph)
     return form
@@ -311,12 +317,20 @@ def _explicit_servers(
 
 
 def _server(
-    name: Hashable, held: Sequence[cp.Variable], rules: Sequence[cp.Constraint] = ()
+    name: Hashable,
+    held: Sequence[cp.Variable],
+    rules: Sequence[cp.Constraint] = (),
+    cost: cp.Expression | None = None,
 ) -> Client:
-    goal = cp.Minimize(cp.Constant(0))
-    if rules:
+    goal = cp.Minimize(cp.Constant(0) if cost is None else cost)
+    if rules or cost is not None:
         return RuleServer(name, goal, tuple(rules), tuple(held))
     return Client(name, goal, (), tuple(held), is_server=True)
+
+
+def _over(part: Any, copies: Mapping[int, cp.Variable]) -> Any:
+    """A constraint or an expression over the server's copies."""
+    return with_parts(part, {id(v): copies[v.id] for v in part.variables()})
 
 
 def _pair(homes: Mapping[Hashable, cp.Variable]) -> Link:

@@ -81,6 +81,8 @@ class _Scaling:
         penalty = np.where(penalty > 0, penalty, stiffness)
         measured = self._along(self._local.lengths)
         penalty = alike_in_arrays(self._compiled, penalty, measured, ~is_own)
+        if self._compiled.form.common.cost is not None:
+            penalty *= np.sqrt(ROUNDING)
         energy = self._parts.largest(stiffness * self._distances**2)
         if self._is_agreed.any() and not self._is_agreed.all():
             energy[self._is_agreed] = energy[~self._is_agreed].max()
@@ -161,15 +163,20 @@ class _Scaling:
         stiffness, penalty, ends = np.zeros((3, self._compiled.size))
         is_own = np.zeros(self._compiled.size, dtype=bool)
         bends = np.zeros(self._local.points.size)
-        for alike in self._together:
-            if alike.subs[0].name not in self._local.curvatures:
+        whole, is_flat = self._compiled.form.whole, None
+        for alike in sorted(self._together, key=lambda alike: alike.subs[0].name in whole):
+            name = alike.subs[0].name
+            if name not in self._local.curvatures:
                 continue  # a server
             sight, entries = alike.sight, alike.entries
             bend, carries, share = self._stiffness(alike)
             bends[alike.columns] = bend
             is_own[entries[sight.curvatures(bend) > 0]] = True
-            np.maximum.at(stiffness, entries, sight.curvatures(carries))
-            own = sight.curvatures(share)
+            carried, own = sight.curvatures(carries), sight.curvatures(share)
+            if name in whole:  # linear, and asked where what a server holds for it is flat
+                is_flat = stiffness == 0 if is_flat is None else is_flat
+                carried, own = is_flat[entries] * carried, is_flat[entries] * own
+            np.maximum.at(stiffness, entries, carried)
             np.add.at(penalty, entries, own)
             np.add.at(ends, entries, own > 0)
         return stiffness, penalty / np.maximum(ends, 1), bends, is_own
