@@ -161,10 +161,10 @@ class Client(NotPicklable, Printed):
 
     @cached_property
     def variables(self) -> list[cp.Variable]:
-        """Those that are held, of the objective and the constraints, each once, in order."""
+        """The variables of the objective and the constraints, each once, in order."""
         if self.leaves is not None:
             return self.leaves.variables
-        return unique_variables([*self.held, self.objective, *self.constraints])
+        return unique_variables([self.objective, *self.constraints, *self.held])
 
     @property
     def leaves(self) -> Leaves | None:

@@ -15,7 +15,7 @@ from collections.abc import Hashable, Sequence
 import cvxpy as cp
 
 from dald_model._cvxpy import DivExpression, NegExpression
-from dald_model.declare.client import Client, summands
+from dald_model.declare.client import Client, summands, unique_variables
 from dald_model.declare.common_rules import NOTHING, CommonRules, Reader
 from dald_model.declare.consensus import Owners
 
@@ -48,12 +48,12 @@ def common_objective(clients: Sequence[Client], owners: Owners) -> CommonRules:
         bases |= own
         for factor, base in bent:
             factors[reader.key(base)] = factors.get(reader.key(base), 0.0) + factor
-        rest = sum((term for term in terms if term.is_affine()), cp.Constant(0.0))
+        flat = [term for term in terms if term.is_affine()]
+        if [v.id for v in unique_variables(flat)] != [v.id for v in client.variables]:
+            flat = [*(0.0 * cp.sum(v) for v in client.variables), *flat]
+        rest = sum(flat[1:], flat[0])
         goal = cp.Maximize(-rest) if client.maximises else cp.Minimize(rest)
-        kept = Client(client.name, goal)
-        if [v.id for v in kept.variables] != [v.id for v in client.variables]:
-            kept = Client(client.name, goal, held=tuple(client.variables))
-        left[client.name] = kept
+        left[client.name] = Client(client.name, goal)
     if all(base.is_quadratic() for base in bases.values()):
         return NOTHING
     first, *others = [factor * bases[key] for key, factor in factors.items()]
