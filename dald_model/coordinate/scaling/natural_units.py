@@ -82,6 +82,8 @@ class _Scaling:
         measured = self._along(self._local.lengths)
         penalty = alike_in_arrays(self._compiled, penalty, measured, ~is_own)
         if self._compiled.form.common.cost is not None:
+            # Rounds are proximal steps, of which a share of the curvature leaves that share, and
+            # its inverse multiplies rounding of the prices: at the root both are as small
             penalty *= np.sqrt(ROUNDING)
         energy = self._parts.largest(stiffness * self._distances**2)
         if self._is_agreed.any() and not self._is_agreed.all():
