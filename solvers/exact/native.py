@@ -71,8 +71,14 @@ def settings(options: dict[str, Any]) -> Any:
 def solved_once(cone: ConeProgram, **options: Any) -> Any:
     """What Clarabel finds for a cone program once, by its defaults but for these settings."""
     cones = [native_cone(kind, argument) for kind, argument in cone.cones]
-    data = sp.csc_array(sp.triu(cone.matrix)), cone.linear, cone.rows, cone.rhs, cones
+    data = upper(cone.matrix), cone.linear, cone.rows, cone.rhs, cones
     return answered(lambda: DefaultSolver(*data, settings(options)), cone)
+
+
+def upper(matrix: Any) -> sp.csc_array:
+    """The upper triangle, which is the matrix itself where that is diagonal, as it often is."""
+    columns = np.repeat(np.arange(matrix.shape[1]), np.diff(matrix.indptr))
+    return matrix if (matrix.indices <= columns).all() else sp.csc_array(sp.triu(matrix))
 
 
 def answered(prepared: Callable[[], Any], cone: ConeProgram) -> Any:

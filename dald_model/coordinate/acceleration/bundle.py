@@ -13,7 +13,7 @@ other, nothing that was learned needs to be unlearned.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -73,6 +73,7 @@ class BundleModel(Accelerator):
     def __init__(self, master: Master, heads: np.ndarray) -> None:
         self._coordinates, self._master, self._heads = master.coordinates, master, heads
         self._cuts = Cuts(master.coordinates, master.agreed)
+        self._ties: Any = sp.csr_array(master.agreed.rows)
         coordinates = master.coordinates
         self._clients = coordinates.answers[coordinates.owner]
         self._nearness = NEARNESS
@@ -150,22 +151,20 @@ class BundleModel(Accelerator):
         height = height - highest[number]
         scale = float(np.abs(height).mean()) or 1.0
         size, above = height.size, owners.size
-        epigraph = sp.csc_array((np.ones(size), (np.arange(size), number)), shape=(size, above))
-        ties = sp.hstack([agreed.rows, sp.csc_array((agreed.rhs.size, above))])
-        pull = np.concatenate([self._nearness * agreed.weight, np.zeros(above)])
         # In units of the heights and, as coordinates are roots of energies, of their root
         unit = np.sqrt(scale)
-        bounds = sp.csr_array(sp.hstack([rows.matrix / unit, -epigraph]))
+        left = agreed.rhs - agreed.rows @ centre if agreed.rhs.size else agreed.rhs
         program = ConeProgram(
-            matrix=sp.csc_array(sp.diags_array(pull)),
+            matrix=_pull(self._nearness * agreed.weight, above),
             constant=0.0,
             linear=np.concatenate([np.zeros(centre.size), np.ones(above)]),
-            rows=sp.csc_array(ties),
-            rhs=(agreed.rhs - agreed.rows @ centre) / unit,
+            rows=self._ties,
+            rhs=left / unit,
             cones=(("ZeroConeT", agreed.rhs.size),),
         )
         is_bare = np.bincount(number, rows.is_likely, above)[number] == 0
         likely = rows.is_likely | is_bare | (size <= FEW_BOUNDS)
+        bounds = _epigraph(rows.matrix, unit, number)
         found = _bounded(program, bounds, -height / scale, likely)
         if found is None:
             return None
@@ -182,6 +181,33 @@ class BundleModel(Accelerator):
         return centre + unit * moved, heights, np.maximum(shares, 0.0), unit * tied
 
 
+def _pull(weight: np.ndarray, above: int) -> sp.csc_array:
+    """The pull of z as a diagonal matrix, with ``above`` columns of zeros for s."""
+    size, stops = weight.size + above, np.full(above, weight.size)
+    each = np.arange(weight.size + 1)
+    return sp.csc_array((weight, each[:-1], np.concatenate([each, stops])), shape=(size, size))
+
+
+def _epigraph(matrix: Any, unit: float, number: np.ndarray) -> sp.csr_array:
+    """The rows of bounds of z and s, of which each stands in the bounds of a ``number``."""
+    height, width = matrix.shape
+    starts = matrix.indptr + np.arange(height + 1)
+    is_own = np.zeros(matrix.nnz + height, dtype=bool)
+    is_own[starts[1:] - 1] = True
+    data, columns = np.full(is_own.size, -1.0), np.empty(is_own.size, dtype=starts.dtype)
+    data[~is_own], columns[~is_own] = matrix.data / unit, matrix.indices
+    columns[is_own] = width + number
+    return sp.csr_array((data, columns, starts), shape=(height, width + int(number.max()) + 1))
+
+
+def _stacked(upper: Any, lower: Any) -> sp.csc_array:
+    """CSR rows over others, which have more columns."""
+    starts = np.concatenate([upper.indptr, lower.indptr[1:] + upper.nnz])
+    parts = (upper.data, lower.data), (upper.indices, lower.indices)
+    shape = starts.size - 1, lower.shape[1]
+    return sp.csr_array((*map(np.concatenate, parts), starts), shape=shape).tocsc()
+
+
 def _bounded(
     program: ConeProgram, bounds: sp.csr_array, rhs: np.ndarray, chosen: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
@@ -194,7 +220,7 @@ def _bounded(
     trials = 0
     while True:
         part = program._replace(
-            rows=sp.csc_array(sp.vstack([program.rows, bounds[chosen]])),
+            rows=_stacked(program.rows, bounds if chosen.all() else bounds[chosen]),
             rhs=np.concatenate([program.rhs, rhs[chosen]]),
             cones=(*program.cones, ("NonnegativeConeT", int(chosen.sum()))),
         )

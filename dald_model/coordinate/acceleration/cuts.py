@@ -26,14 +26,15 @@ class Rows(NamedTuple):
 
     Attributes
     ----------
-    matrix : csc_array, shape (rows, count of z)
+    matrix : csr_array, shape (rows, count of z)
+        In each row the numbers that its group agrees on, in order.
     height : ndarray, shape (rows,)
     owner : ndarray of int
     is_likely : ndarray of bool
         Whether it was active when :meth:`Cuts.prune` was told last, or was not there yet.
     """
 
-    matrix: sp.csc_array
+    matrix: sp.csr_array
     height: np.ndarray
     owner: np.ndarray
     is_likely: np.ndarray
@@ -55,29 +56,39 @@ class Cuts:
     def __init__(self, coordinates: Coordinates, agreed: AgreedPoints) -> None:
         self._coordinates, self._agreed = coordinates, agreed
         owners, self._clients = coordinates.owner, np.flatnonzero(coordinates.answers)
-        # Coordinates of clients, servers left out, as columns of one sparse pattern
+        # Coordinates of clients, servers left out
         self._mine = np.flatnonzero(coordinates.answers[owners])
-        found = _groups(owners[self._mine], agreed.classes[self._mine])
+        classes = agreed.classes[self._mine]
+        found = _groups(owners[self._mine], classes)
         self.count = int(found.max(initial=-1)) + 1
         self._group = np.zeros(coordinates.answers.size, dtype=int)
         self._group[self._clients] = found
         self._owner = self._group[owners[self._mine]]
+        # Which z stand in the bounds of a group is the same in every round
+        cells, self._cell = np.unique(self._owner * agreed.count + classes, return_inverse=True)
+        self._groups, self._classes = np.divmod(cells, agreed.count)
+        self._widths = np.bincount(self._groups, minlength=self.count)
         self._slopes: list[np.ndarray] = []
+        self._rows: list[np.ndarray] = []
         self._heights: list[np.ndarray] = []
-        self._kept: list[np.ndarray] = []
-        self._likely: list[np.ndarray] = []
+        self._kept = self._likely = np.zeros((0, self.count), dtype=bool)
 
     def add(self, points: np.ndarray, slopes: np.ndarray, objectives: np.ndarray) -> np.ndarray:
         """Bounds at the clients' points (N,), of slopes (N,) and objectives (n,); gives h."""
         of_clients = objectives - self._coordinates.sums(slopes * points)
-        heights = self.sums(of_clients)
+        heights, agreed = self.sums(of_clients), self._agreed
         # Of who was never solved nothing is kept
-        self._slopes.append(slopes if np.isfinite(slopes).all() else np.nan_to_num(slopes))
-        self._heights.append(heights)
-        self._kept.append(np.isfinite(heights))
-        self._likely.append(self._kept[-1])
+        is_known = np.isfinite(heights)
+        mine = np.nan_to_num(slopes[self._mine])
+        of_cells = mine * agreed.factor[self._mine]
+        there = np.bincount(self._owner, mine * agreed.constant[self._mine], self.count)
+        self._slopes.append(mine)
+        self._rows.append(np.bincount(self._cell, of_cells, self._classes.size))
+        self._heights.append(heights + there)
+        self._kept = np.vstack([self._kept, is_known])
+        self._likely = np.vstack([self._likely, is_known])
         if len(self._kept) > OLDEST:
-            self._forget_first()
+            self._forget(1)
         return heights
 
     def sums(self, of_clients: np.ndarray) -> np.ndarray:
@@ -86,45 +97,37 @@ class Cuts:
 
     def rows(self) -> Rows:
         """All that are kept."""
-        agreed, kept = self._agreed, np.array(self._kept)
-        row = np.full(kept.shape, -1)
-        row[kept] = np.arange(kept.sum())
-        of_round, of_coordinate = np.nonzero(kept[:, self._owner])
-        column = self._mine[of_coordinate]
-        slopes = np.array(self._slopes)[of_round, column]
-        where = row[of_round, self._owner[of_coordinate]], agreed.classes[column]
-        shape = (int(kept.sum()), agreed.count)
-        matrix = sp.coo_array((slopes * agreed.factor[column], where), shape=shape).tocsc()
-        height = np.array(self._heights)[kept]
-        height += np.bincount(where[0], slopes * agreed.constant[column], height.size)
-        return Rows(matrix, height, np.nonzero(kept)[1], np.array(self._likely)[kept])
+        owner = self._kept.nonzero()[1]
+        stands = self._kept[:, self._groups]
+        starts = np.concatenate([[0], np.cumsum(self._widths[owner])])
+        cells = np.array(self._rows)[stands], self._classes[stands.nonzero()[1]], starts
+        matrix = sp.csr_array(cells, shape=(owner.size, self._agreed.count))
+        heights = np.array(self._heights)[self._kept]
+        return Rows(matrix, heights, owner, self._likely[self._kept])
 
     def mixed(self, weights: np.ndarray) -> np.ndarray:
         """The slopes (N,) of the convex combinations of each group's bounds; zero for servers."""
-        kept = np.array(self._kept)
-        share = np.zeros(kept.shape)
-        share[kept] = weights
+        share = np.zeros(self._kept.shape)
+        share[self._kept] = weights
         found = np.zeros(self._coordinates.size)
-        for own, slopes in zip(share, self._slopes, strict=True):
-            found[self._mine] += own[self._owner] * slopes[self._mine]
+        for at in np.unique(share.nonzero()[0]).tolist():
+            found[self._mine] += share[at, self._owner] * self._slopes[at]
         return found
 
     def prune(self, is_active: np.ndarray) -> None:
         """Keep of the older ones only those that are active, a flag for each row."""
-        at = 0
-        for number, kept in enumerate(self._kept):
-            count = int(kept.sum())
-            self._likely[number] = kept.copy()
-            self._likely[number][kept] = is_active[at : at + count]
-            if number < len(self._kept) - RECENT:
-                self._kept[number] = self._likely[number]
-            at += count
-        while self._kept and not self._kept[0].any():
-            self._forget_first()
+        self._likely = np.zeros_like(self._kept)
+        self._likely[self._kept] = is_active
+        older = max(0, len(self._kept) - RECENT)
+        self._kept[:older] = self._likely[:older]
+        live = self._kept.any(axis=1)
+        self._forget(int(live.argmax()) if live.any() else live.size)
 
-    def _forget_first(self) -> None:
-        for one in (self._slopes, self._heights, self._kept, self._likely):
-            del one[0]
+    def _forget(self, count: int) -> None:
+        """Leave the first rounds out."""
+        for one in (self._slopes, self._rows, self._heights):
+            del one[:count]
+        self._kept, self._likely = self._kept[count:], self._likely[count:]
 
 
 def _groups(owner: np.ndarray, classes: np.ndarray) -> np.ndarray:
