@@ -310,10 +310,12 @@ def fallen(
         for at in which:
             form = clients[at].here
             assert form is not None
-            own, box = form.inequalities, np.eye(form.size)
-            matrix = boxed.setdefault(id(own.matrix), np.vstack([own.matrix, box, -box]))
-            rows = Rows(matrix, np.concatenate([own.rhs, reaches[at], reaches[at]]))
-            forms.append(form.with_others(inequalities=rows))
+            own = form.inequalities
+            if id(own.matrix) not in boxed:
+                box = np.eye(form.size)
+                boxed[id(own.matrix)] = np.vstack([own.matrix, box, -box])
+            rhs = np.concatenate([own.rhs, reaches[at], reaches[at]])
+            forms.append(form.with_others(inequalities=Rows(boxed[id(own.matrix)], rhs)))
         reach = np.stack([reaches[at] for at in which])
         method = SemismoothNewton if forms[0].terms else ActiveSet
         everybody = np.arange(len(forms))

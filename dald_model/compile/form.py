@@ -343,9 +343,11 @@ class Form:
         found = object.__new__(type(self))
         own = found.__dict__
         own.update(self.__dict__)
-        for made in ("cone", "smooth", "kinked", "single_rows"):
+        for made in ("cone", "smooth", "kinked"):
             own.pop(made, None)
         own.update(numbers)
+        if found.inequalities.matrix is not self.inequalities.matrix:
+            own.pop("single_rows", None)
         return found
 
     @property
