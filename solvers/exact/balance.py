@@ -87,13 +87,18 @@ def balance(cone: ConeProgram, lengths: np.ndarray) -> Balance:
     is_asked = np.append(np.isnan(lengths), False)
     known = np.append(np.log2(np.where(is_asked[:-1], 1.0, lengths)), 0.0)
     told = np.flatnonzero(data)
-    asked = told[is_asked[col[told]]]
     where = height + np.cumsum(is_asked) - 1
-    shares = np.concatenate([np.full(2 * told.size, 0.5), np.ones(asked.size)])
-    unknowns = np.concatenate([one[told], two[told], where[col[asked]]])
-    cells = np.concatenate([told, told, asked]), unknowns
-    shape = data.size, height + int(is_asked.sum())
-    system = sp.csr_array(sp.coo_array((shares, cells), shape=shape))[told]
+    # One number a row where both units are one, as of linear cones, then that of the length
+    own, other = one[told], two[told]
+    stands = np.ones((told.size, 3), dtype=bool)
+    stands[:, 1], stands[:, 2] = own != other, is_asked[col[told]]
+    shares = np.column_stack(
+        [np.where(stands[:, 1], 0.5, 1.0), np.full(told.size, 0.5), np.ones(told.size)]
+    )
+    unknowns = np.column_stack([np.minimum(own, other), np.maximum(own, other), where[col[told]]])
+    starts = np.concatenate([[0], np.cumsum(stands.sum(axis=1))])
+    shape = told.size, height + int(is_asked.sum())
+    system = sp.csr_array((shares[stands], unknowns[stands], starts), shape=shape)
     right = -np.log2(np.abs(data[told])) - known[col[told]]
     found = lsmr(system, right, atol=UNIT_TOLERANCE, btol=UNIT_TOLERANCE)[0]
     # Even ones, as a cone with two units has rows with the mean of them
@@ -136,10 +141,12 @@ def _units_of_cells(
 
     And the pairs of rows of the cones that have two.
     """
+    first = np.arange(cone.rhs.size)
+    if all(kind in LINEAR for kind, _ in cone.cones):
+        return first[row], first[row], np.zeros((0, 2), dtype=int)
     shape = cone.rhs.size, cone.linear.size + 1
     whole = sp.csr_array(sp.coo_array((data, (row, col)), shape=shape))
     whole.sort_indices()
-    first = np.arange(cone.rhs.size)
     second, pairs, start = first.copy(), [], 0
     for kind, argument in cone.cones:
         stop = start + cone_height(kind, argument)

@@ -66,10 +66,14 @@ class SeenRows(NamedTuple):
             linear = form.quadratic.linear
         else:
             matrix, rhs, linear = cone.rows, cone.rhs, cone.linear
-        own, sizes = matrix[:, : point.size], abs(matrix[:, : point.size])
         at = np.nan_to_num(point)
-        left, terms = rhs - own @ at, np.abs(rhs) + sizes @ np.abs(at)
-        is_held = np.abs(left) <= MET_TO * terms + sizes @ noise
+        if cone is None:
+            sizes = np.abs(matrix)
+            met, terms, shaken = matrix @ at, sizes @ np.abs(at), sizes @ noise
+        else:
+            met, terms, shaken = _products(cone, at, noise)
+        left, terms = rhs - met, np.abs(rhs) + terms
+        is_held = np.abs(left) <= MET_TO * terms + shaken
         return cls(linear, matrix, np.where(is_held, 0.0, left), cone)
 
     @property
@@ -84,3 +88,15 @@ class SeenRows(NamedTuple):
         if self.cone is None:
             return lengths_of_linear(self.matrix, self.rhs, whole)
         return balance(self.cone._replace(rhs=self.rhs), whole).lengths
+
+
+def _products(
+    cone: ConeProgram, point: np.ndarray, noise: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What rows add up at a point of the client's own variables, in sizes too, and of a noise."""
+    starts = cone.rows.indptr[: point.size + 1]
+    own, cells = cone.rows.indices[: starts[-1]], cone.rows.data[: starts[-1]]
+    columns, sizes = np.repeat(np.arange(point.size), np.diff(starts)), np.abs(cells)
+    pairs = (cells, point), (sizes, np.abs(point)), (sizes, noise)
+    one, two, three = (np.bincount(own, a * x[columns], cone.rhs.size) for a, x in pairs)
+    return one, two, three
