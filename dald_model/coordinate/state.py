@@ -204,7 +204,7 @@ class State:
     def turn(self, batch: Batch) -> Turn:
         """The data with which a batch of clients is solved now."""
         ends = batch.ends
-        mu, rho, told = self.mu[ends.at], self.rho[ends.at], ends.other(self.sides)
+        mu, rho, told = self.mu[ends.at], batch.penalties(self.rho), ends.other(self.sides)
         if self.channels is not None:
             told = self.channels.told(ends, told)
             is_off = self.channels.off[ends.at]

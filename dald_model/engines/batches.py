@@ -109,6 +109,7 @@ class Batch:
     places: slice | np.ndarray
     repeats: np.ndarray | None
     subproblems: list[Subproblem] = field(repr=False)
+    _given: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False)
     _source: np.ndarray | None = field(default=None, repr=False)
     _weights: np.ndarray = field(default_factory=lambda: np.zeros(0), repr=False)
     _reached: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False)
@@ -124,6 +125,12 @@ class Batch:
     def _squares(self) -> sp.csc_array:
         """Those of the matrix, transposed."""
         return self.sides[0].power(2).T
+
+    def penalties(self, rho: np.ndarray) -> np.ndarray:
+        """Those of its ends, the same array while those of all edges are the same array."""
+        if self._given is None or self._given[0] is not rho:
+            self._given = rho, rho[self.ends.at]
+        return self._given[1]
 
     def weights(self, rho: np.ndarray, source: np.ndarray) -> np.ndarray:
         r""":math:`\pm 2 \rho^2`, kept while the penalties are the same array ``source``."""

@@ -3,6 +3,7 @@ r"""The augmented terms of many clients in closed form: a quadratic in each clie
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from dald_model.compile.subproblem import Subproblem
 from dald_model.sizes import CACHE
 from dald_model.solvers.arrays.indexing import SelectionCache, block_diagonal, ranges, selection
-from dald_model.solvers.base import Turn
+from dald_model.solvers.base import NOTHING, Turn
 
 
 class Augmented:
@@ -37,6 +38,7 @@ class Augmented:
         self._edges = all_copies(subproblems, moved=True)
         self._stops = np.cumsum(self._heights)
         self._penalties = np.zeros(int(self._heights.sum()))
+        self._version = 0  # of the penalties
         self._kept = SelectionCache(self._choose, len(subproblems))
 
     def again(self, subproblems: Sequence[Subproblem]) -> Augmented:
@@ -44,27 +46,29 @@ class Augmented:
         if any(sub.sides is not own for sub, own in zip(subproblems, self._sides, strict=True)):
             return Augmented(subproblems)
         self._penalties.fill(np.nan)
+        self._version += 1
         return self
 
     def linear(self, turn: Turn) -> np.ndarray:
         """The vectors c of the clients ``turn.which``, one after the other."""
         chosen = self._kept(turn.which)
         found = np.zeros(chosen.size)
-        for part in chosen.parts:
-            part.add(turn, None, found)
+        for part, weight in zip(chosen.parts, chosen.weights(turn.rho), strict=True):
+            part.add(turn, weight, None, found)
         return found
 
     def add_gradients(self, turn: Turn, points: np.ndarray, gradients: np.ndarray) -> None:
         """Add K x + c of the clients ``turn.which`` to their gradients, in place."""
-        for part in self._kept(turn.which).parts:
-            part.add(turn, points, gradients)
+        chosen = self._kept(turn.which)
+        for part, weight in zip(chosen.parts, chosen.weights(turn.rho), strict=True):
+            part.add(turn, weight, points, gradients)
 
     def energies(self, turn: Turn, points: np.ndarray) -> np.ndarray:
         r""":math:`x^\top K x`, shape (k,)."""
         chosen = self._kept(turn.which)
         found = np.zeros(turn.which.size)
-        for part in chosen.parts:
-            part.put_energies(turn, points, found)
+        for part, weight in zip(chosen.parts, chosen.weights(turn.rho), strict=True):
+            part.put_energies(weight, points, found)
         return found
 
     def diagonals(self, turn: Turn) -> np.ndarray | None:
@@ -73,8 +77,8 @@ class Augmented:
         if not chosen.is_diagonal:
             return None
         found = np.zeros(chosen.size)
-        for part in chosen.parts:
-            part.add_diagonals(turn.rho, found)
+        for part, weight in zip(chosen.parts, chosen.weights(turn.rho), strict=True):
+            part.add_diagonals(weight, found)
         return found
 
     def hessians(self, which: np.ndarray, rho: np.ndarray) -> np.ndarray:
@@ -84,8 +88,8 @@ class Augmented:
         chosen = self._kept(which)
         if chosen.is_diagonal:
             diagonals, each = np.zeros(chosen.size), np.arange(size)
-            for part in chosen.parts:
-                part.add_diagonals(rho, diagonals)
+            for part, weight in zip(chosen.parts, chosen.weights(rho), strict=True):
+                part.add_diagonals(weight, diagonals)
             found[:, each, each] = diagonals.reshape(-1, size)
             return found
         heights = self._heights[which]
@@ -104,11 +108,15 @@ class Augmented:
     def changed(self, turn: Turn) -> np.ndarray:
         """Which of ``turn.which`` have other penalties than when last asked, (k,) bool."""
         chosen = self._kept(turn.which)
+        if chosen.seen[0] is turn.rho and chosen.seen[1] == self._version:
+            return chosen.nobody
         differs = self._penalties[chosen.ends] != turn.rho
-        if not differs.any():
-            return np.zeros(turn.which.size, dtype=bool)
-        self._penalties[chosen.ends] = turn.rho
-        return np.logical_or.reduceat(differs, chosen.starts)
+        is_other = bool(differs.any())
+        if is_other:
+            self._penalties[chosen.ends] = turn.rho
+            self._version += 1
+        chosen.seen = turn.rho, self._version
+        return np.logical_or.reduceat(differs, chosen.starts) if is_other else chosen.nobody
 
     def last_hessians(self, which: np.ndarray) -> np.ndarray:
         """The K of clients of one size for the penalties last seen, shape (k, m, m)."""
@@ -160,13 +168,16 @@ class Augmented:
             )
             parts.append(rest)
         size = int(sizes.sum())
-        return _Chosen(parts, size, is_diagonal, selection(self._ends(which)), entries)
+        nobody = np.zeros(which.size, dtype=bool)
+        return _Chosen(parts, size, is_diagonal, selection(self._ends(which)), entries, nobody)
 
 
-class _Chosen(NamedTuple):
+@dataclass(eq=False)
+class _Chosen:
     """What is constant for one selection of clients.
 
     ``ends`` are their entries among those of all clients, ``starts`` where each one's begin here.
+    ``seen`` are the penalties that were found to be those of all clients, at some version of these.
     """
 
     parts: list[_Run | _Rest]
@@ -174,6 +185,15 @@ class _Chosen(NamedTuple):
     is_diagonal: bool
     ends: np.ndarray | slice
     starts: np.ndarray
+    nobody: np.ndarray
+    seen: tuple[np.ndarray, int] = NOTHING, -1
+    _weighed: tuple[np.ndarray, list[np.ndarray]] | None = None
+
+    def weights(self, rho: np.ndarray) -> list[np.ndarray]:
+        r""":math:`2 \rho^2` of each part, kept while the penalties are the same array."""
+        if self._weighed is None or self._weighed[0] is not rho:
+            self._weighed = rho, [part.weight(rho) for part in self.parts]
+        return self._weighed[1]
 
 
 class _Run(NamedTuple):
@@ -189,38 +209,37 @@ class _Run(NamedTuple):
     signs: np.ndarray
     offset: np.ndarray | None
 
-    def add(self, turn: Turn, points: np.ndarray | None, gradients: np.ndarray) -> None:
+    def weight(self, rho: np.ndarray) -> np.ndarray:
+        r""":math:`2 \rho^2`, shape (k, edges, m)."""
+        own = rho[self.entries].reshape(*self.signs.shape[:2], self.size)
+        return 2 * (own * own)
+
+    def add(
+        self, turn: Turn, weight: np.ndarray, points: np.ndarray | None, gradients: np.ndarray
+    ) -> None:
         """Add K x + c; without points c alone."""
-        count, edges, _ = self.signs.shape
-        shape, wide = (count, edges, self.size), edges * self.size
-        mu = turn.mu[self.entries].reshape(shape)
-        rho = turn.rho[self.entries].reshape(shape)
+        count, edges, size = weight.shape
+        mu = turn.mu[self.entries].reshape(weight.shape)
         told = turn.neighbours[self.entries]
-        told = (told if self.offset is None else told - self.offset).reshape(shape)
-        own = None if points is None else points[self.columns].reshape(count, 1, self.size)
-        total = gradients[self.columns].reshape(count, self.size)
-        at_once = max(1, CACHE // (8 * wide))
+        told = (told if self.offset is None else told - self.offset).reshape(weight.shape)
+        own = None if points is None else points[self.columns].reshape(count, 1, size)
+        total = gradients[self.columns].reshape(count, size)
+        at_once = max(1, CACHE // (8 * edges * size))
         for at in range(0, count, at_once):
             part = slice(at, at + at_once)
             pull = -told[part] if own is None else own[part] - told[part]
-            weight = rho[part] * rho[part]
-            weight *= 2
-            pull *= weight
-            pull += np.multiply(self.signs[part], mu[part], out=weight)
+            pull *= weight[part]
+            pull += self.signs[part] * mu[part]
             total[part] += pull.sum(axis=1) if edges > 1 else pull[:, 0]
 
-    def add_diagonals(self, rho: np.ndarray, found: np.ndarray) -> None:
+    def add_diagonals(self, weight: np.ndarray, found: np.ndarray) -> None:
         """Add the diagonals of K."""
-        penalties = rho[self.entries].reshape(*self.signs.shape[:2], self.size)
-        found[self.columns] += 2 * np.einsum("kem,kem->km", penalties, penalties).ravel()
+        found[self.columns] += weight.sum(axis=1).ravel()
 
-    def put_energies(self, turn: Turn, points: np.ndarray, found: np.ndarray) -> None:
+    def put_energies(self, weight: np.ndarray, points: np.ndarray, found: np.ndarray) -> None:
         """Enter x'K x."""
-        count, edges, _ = self.signs.shape
-        pulled = turn.rho[self.entries].reshape(count, edges, self.size)
-        pulled = pulled * points[self.columns].reshape(count, 1, self.size)
-        flat = pulled.reshape(count, edges * self.size)
-        found[self.clients] = 2 * np.vecdot(flat, flat)
+        own = points[self.columns].reshape(len(weight), 1, self.size)
+        found[self.clients] = np.vecdot(own * weight, own).sum(axis=1)
 
 
 class _Rest(NamedTuple):
@@ -235,23 +254,29 @@ class _Rest(NamedTuple):
     offset: np.ndarray
     signs: np.ndarray
 
-    def add(self, turn: Turn, points: np.ndarray | None, gradients: np.ndarray) -> None:
+    def weight(self, rho: np.ndarray) -> np.ndarray:
+        r""":math:`2 \rho^2` of their entries."""
+        return 2 * rho[self.entries] ** 2
+
+    def add(
+        self, turn: Turn, weight: np.ndarray, points: np.ndarray | None, gradients: np.ndarray
+    ) -> None:
         at = selection(self.entries)
         pull = self.offset - turn.neighbours[at]
         if points is not None:
             pull += self.sides @ points[self.columns]
-        pull *= 2 * turn.rho[at] ** 2
+        pull *= weight
         pull += self.signs * turn.mu[at]
         gradients[self.columns] += self.transposed @ pull
 
-    def add_diagonals(self, rho: np.ndarray, found: np.ndarray) -> None:
+    def add_diagonals(self, weight: np.ndarray, found: np.ndarray) -> None:
         heights = np.diff(self.sides.indptr)
-        weight = np.repeat(2 * rho[self.entries] ** 2, heights) * self.sides.data**2
-        found[self.columns] += np.bincount(self.sides.indices, weight, minlength=self.columns.size)
+        squares = np.repeat(weight, heights) * self.sides.data**2
+        found[self.columns] += np.bincount(self.sides.indices, squares, minlength=self.columns.size)
 
-    def put_energies(self, turn: Turn, points: np.ndarray, found: np.ndarray) -> None:
-        squares = (turn.rho[self.entries] * (self.sides @ points[self.columns])) ** 2
-        found[self.clients] = 2 * np.add.reduceat(squares, self.starts)
+    def put_energies(self, weight: np.ndarray, points: np.ndarray, found: np.ndarray) -> None:
+        squares = weight * (self.sides @ points[self.columns]) ** 2
+        found[self.clients] = np.add.reduceat(squares, self.starts)
 
 
 def all_copies(subproblems: Sequence[Subproblem], *, moved: bool = False) -> np.ndarray:

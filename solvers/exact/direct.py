@@ -12,6 +12,7 @@ from dald_model.compile.form import Form, Term
 from dald_model.compile.subproblem import Subproblem
 from dald_model.sizes import TOGETHER
 from dald_model.solvers.arrays.augmented import Augmented
+from dald_model.solvers.arrays.indexing import selection
 from dald_model.solvers.base import Answers, Session, Turn
 from dald_model.solvers.exact.quadratic_step import StepMethod, again, not_quadratic
 from dald_model.solvers.exact.semismooth_newton import SemismoothNewton
@@ -83,7 +84,8 @@ class _Session:
         which = turn.which
         if turn.points.size and isinstance(self._method, SemismoothNewton):
             self._method.start(which, turn.points.reshape(which.size, -1))
-        moved = which[self._augmented.changed(turn) | self._is_new[which]]
+        is_moved = self._augmented.changed(turn) | self._is_new[which]
+        moved = which[is_moved] if is_moved.any() else which[:0]
         self._is_new[moved] = False
         parts = np.array_split(moved, range(TOGETHER, moved.size, TOGETHER))
         for part in parts if moved.size else ():
@@ -92,20 +94,23 @@ class _Session:
                 hessian += self._forms[at].quadratic.full
             self._broken[part] = self._method.factor(part, hessians)
         linear = self._augmented.linear(turn).reshape(which.size, -1)
-        linear += self._linear[which]
+        at = selection(which)
+        own = self._linear[at]
+        linear += own
         lengths, slopes = turn.tables(linear.shape[1])
         step = self._method.solve(which, linear, tolerance * lengths)
-        failed = step.failed | self._broken[which]
+        failed = step.failed | self._broken[at]
         points = step.points
         bend = step.energy - self._augmented.energies(turn, points.reshape(-1))
-        objectives = bend / 2 + np.vecdot(self._linear[which], points) + self._constants[which]
+        objectives = bend / 2 + np.vecdot(own, points) + self._constants[at]
         if step.values.size:
             objectives += step.values
         held, left = step.multipliers, step.left
         slack = (left.max(axis=1), (left / slopes).max(axis=1)) if left.size else ()
-        statuses, points = np.where(failed, "solver_error", "optimal").tolist(), points.reshape(-1)
+        points = points.reshape(-1)
         if not failed.any():
-            return Answers(points, objectives, statuses, held, {}, *slack)
+            return Answers(points, objectives, ["optimal"] * which.size, held, {}, *slack)
+        statuses = np.where(failed, "solver_error", "optimal").tolist()
         told = "no minimiser to working accuracy"
         if self._forms[0].smooth:
             told += ": no point in the domain of the terms, or steps that do not shrink"
