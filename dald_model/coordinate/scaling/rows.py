@@ -68,7 +68,7 @@ class SeenRows(NamedTuple):
             matrix, rhs, linear = cone.rows, cone.rhs, cone.linear
         at = np.nan_to_num(point)
         if cone is None:
-            sizes = np.abs(matrix)
+            sizes = abs(matrix)
             met, terms, shaken = matrix @ at, sizes @ np.abs(at), sizes @ noise
         else:
             met, terms, shaken = _products(cone, at, noise)
