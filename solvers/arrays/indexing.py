@@ -77,6 +77,8 @@ Made = TypeVar("Made")
 class SelectionCache(Generic[Which, Made]):
     """LRU cache keyed by a selection of clients, filled when a selection is seen again.
 
+    The very array or tuple that was asked for last is known in any case.
+
     Parameters
     ----------
     make : callable
@@ -117,6 +119,7 @@ class SelectionCache(Generic[Which, Made]):
             self._last = which, known[0]
             return known[0]
         made = self._make(which)
+        self._last = which, made
         if not self._is_new(hash(key)):
             self._found[key] = made, len(which)
             self._held += len(which)

@@ -85,12 +85,13 @@ class BundleModel(Accelerator):
     def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
         points = self._coordinates.points(evaluation.sides)
         slopes = self._coordinates.slopes(evaluation.estimates)
-        heights = self._cuts.add(points, slopes, evaluation.objectives)
         agreed, asked, self._asked = self._master.agreed, self._asked, None
         if asked is None or evaluation.before is not asked.point:
+            self._cuts.note(points, slopes, evaluation.objectives)
             self._centre, self._stuck = agreed.nearest(points), 0
             self._missed = np.zeros_like(points)
             return
+        heights = self._cuts.add(points, slopes, evaluation.objectives)
         # Around where clients were asked, not where they answered: else it rests where they differ
         self._centre = asked.free
         missed = np.where(self._clients, agreed.expand(asked.free) - points, 0.0)

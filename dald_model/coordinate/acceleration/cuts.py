@@ -72,9 +72,17 @@ class Cuts:
         self._rows: list[np.ndarray] = []
         self._heights: list[np.ndarray] = []
         self._kept = self._likely = np.zeros((0, self.count), dtype=bool)
+        self._told: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+
+    def note(self, points: np.ndarray, slopes: np.ndarray, objectives: np.ndarray) -> None:
+        """Keep what :meth:`add` takes until somebody asks for bounds, as where all are smooth."""
+        self._told = [*self._told[1 - OLDEST :], (points, slopes, objectives)]
 
     def add(self, points: np.ndarray, slopes: np.ndarray, objectives: np.ndarray) -> np.ndarray:
         """Bounds at the clients' points (N,), of slopes (N,) and objectives (n,); gives h."""
+        told, self._told = self._told, []
+        for one in told:
+            self.add(*one)
         of_clients = objectives - self._coordinates.sums(slopes * points)
         heights, agreed = self.sums(of_clients), self._agreed
         # Of who was never solved nothing is kept
@@ -97,6 +105,8 @@ class Cuts:
 
     def rows(self) -> Rows:
         """All that are kept."""
+        if self._told:
+            self.add(*self._told.pop())
         owner = self._kept.nonzero()[1]
         stands = self._kept[:, self._groups]
         starts = np.concatenate([[0], np.cumsum(self._widths[owner])])
