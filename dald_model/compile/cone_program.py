@@ -55,12 +55,12 @@ def cone_program(
     source = before and before.source and before.source._replace(levels=levels, offset=maps.offset)
     if before is not None and not is_bent_anew:
         return before._replace(linear=linear, constant=constant, rhs=right, source=source)
-    F = sp.csr_array(
-        sp.vstack([sp.csr_array(explicit(m, maps.size)) for m in maps.matrices], "csr")
-    )
-    extra = sp.eye_array(rest, format="csr")
-    change = sp.csc_array(sp.block_diag([F, extra], "csc")) if rest else sp.csc_array(F)
-    matrix = sp.csc_array(change.T @ problem.P @ change)
+    every = [sp.csr_array(explicit(m, maps.size)) for m in maps.matrices]
+    F = every[0] if len(every) == 1 else sp.csr_array(sp.vstack(every, "csr"))
+    change = _beside_ones(sp.csc_array(F), rest)
+    matrix = sp.csc_array((change.shape[1],) * 2)
+    if problem.P.nnz:
+        matrix = sp.csc_array(change.T @ problem.P @ change)
     if before is not None:
         found = before._replace(matrix=matrix, linear=linear, constant=constant, rhs=right)
         return found._replace(source=source)
@@ -73,6 +73,14 @@ def cone_program(
         problem.arguments,
         Source(levels, F, maps.offset),
     )
+
+
+def _beside_ones(maps: Any, rest: int) -> Any:
+    """A CSC matrix with ones for that many variables more."""
+    parts = (maps.data, np.ones(rest)), (maps.indices, maps.shape[0] + np.arange(rest))
+    stops = maps.nnz + np.arange(1, rest + 1)
+    cells = *map(np.concatenate, parts), np.concatenate([maps.indptr, stops])
+    return sp.csc_array(cells, shape=(maps.shape[0] + rest, maps.shape[1] + rest))
 
 
 def wide_program(problem: Canonical, replication: RowReplication) -> Canonical:
