@@ -67,8 +67,8 @@ class Augmented:
         r""":math:`x^\top K x`, shape (k,)."""
         chosen = self._kept(turn.which)
         found = np.zeros(turn.which.size)
-        for part, weight in zip(chosen.parts, chosen.weights(turn.rho), strict=True):
-            part.put_energies(weight, points, found)
+        for part in chosen.parts:
+            part.put_energies(turn, points, found)
         return found
 
     def diagonals(self, turn: Turn) -> np.ndarray | None:
@@ -236,10 +236,13 @@ class _Run(NamedTuple):
         """Add the diagonals of K."""
         found[self.columns] += weight.sum(axis=1).ravel()
 
-    def put_energies(self, weight: np.ndarray, points: np.ndarray, found: np.ndarray) -> None:
+    def put_energies(self, turn: Turn, points: np.ndarray, found: np.ndarray) -> None:
         """Enter x'K x."""
-        own = points[self.columns].reshape(len(weight), 1, self.size)
-        found[self.clients] = np.vecdot(own * weight, own).sum(axis=1)
+        count, edges, _ = self.signs.shape
+        pulled = turn.rho[self.entries].reshape(count, edges, self.size)
+        pulled = pulled * points[self.columns].reshape(count, 1, self.size)
+        flat = pulled.reshape(count, edges * self.size)
+        found[self.clients] = 2 * np.vecdot(flat, flat)
 
 
 class _Rest(NamedTuple):
@@ -274,9 +277,9 @@ class _Rest(NamedTuple):
         squares = np.repeat(weight, heights) * self.sides.data**2
         found[self.columns] += np.bincount(self.sides.indices, squares, minlength=self.columns.size)
 
-    def put_energies(self, weight: np.ndarray, points: np.ndarray, found: np.ndarray) -> None:
-        squares = weight * (self.sides @ points[self.columns]) ** 2
-        found[self.clients] = np.add.reduceat(squares, self.starts)
+    def put_energies(self, turn: Turn, points: np.ndarray, found: np.ndarray) -> None:
+        squares = (turn.rho[self.entries] * (self.sides @ points[self.columns])) ** 2
+        found[self.clients] = 2 * np.add.reduceat(squares, self.starts)
 
 
 def all_copies(subproblems: Sequence[Subproblem], *, moved: bool = False) -> np.ndarray:
