@@ -75,9 +75,9 @@ Made = TypeVar("Made")
 
 
 class SelectionCache(Generic[Which, Made]):
-    """LRU cache keyed by a selection of clients, filled when a selection is seen again.
+    """LRU cache keyed by a selection of clients.
 
-    The very array or tuple that was asked for last is known in any case.
+    A new one is kept where there is room, one that is seen again in the place of others.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class SelectionCache(Generic[Which, Made]):
             return known[0]
         made = self._make(which)
         self._last = which, made
-        if not self._is_new(hash(key)):
+        if not self._is_new(hash(key)) or self._held + len(which) <= self._room:
             self._found[key] = made, len(which)
             self._held += len(which)
             while len(self._found) > CACHED or self._held > self._room:
