@@ -29,6 +29,7 @@ from dald_model.compile.affine_maps import transposed
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import Form
 from dald_model.compile.subproblem import Subproblem
+from dald_model.coordinate.scaling.stiffness import alike_in_matrices
 from dald_model.sizes import ROUNDING
 from dald_model.solvers.arrays.terms import Terms
 
@@ -124,6 +125,7 @@ def lengths_of(
     compiled: Decomposition,
     rows: ClientRows,
     at: np.ndarray,
+    sizes: np.ndarray,
     ranges: np.ndarray,
     ways: np.ndarray,
     worth: np.ndarray,
@@ -135,7 +137,8 @@ def lengths_of(
     """
     ways, equal = Alike.by_entry(compiled).most(ways), Alike.by_edges(compiled)
     own, move, least = equal.most(np.abs(at)), equal.least(worth), equal.least(unseen)
-    size, own = np.minimum(Alike.by_variable(compiled).most(own), ranges), np.minimum(own, ranges)
+    size = Alike.by_variable(compiled).most(np.maximum(own, sizes))
+    size, own = np.minimum(size, ranges), np.minimum(own, ranges)
     is_known = np.isfinite(move)
     most = np.where(is_known, np.maximum(own, move), np.where(size > 0, size, np.inf))
     own = np.where(own > FAINT * size, own, size)
@@ -143,6 +146,10 @@ def lengths_of(
     whole = np.maximum(whole, np.where(is_known, np.maximum(LEAST_LENGTH * move, least), 0.0))
     is_told = is_known | ((ways > 0) & np.isfinite(ways))
     whole = np.where(np.isfinite(whole), whole, 0.0)
+    for name, sub in compiled.items():
+        part = compiled.columns[name]
+        whole[part] = alike_in_matrices(sub, whole[part])
+    whole = equal.most(whole)
     whole = _passed_on(compiled, whole, is_told)
     is_agreed, right = not ways.any(), np.full(at.size, np.inf)
     for _ in range(ROWS_AWAY):
