@@ -16,6 +16,7 @@ import numpy as np
 
 from dald_model.answer.known_cut import known_cut
 from dald_model.answer.rescaling import Solved, minimise
+from dald_model.answer.smooth_clients import ROUNDED
 from dald_model.compile.form import ConeProgram, Form, Rows
 from dald_model.compile.measures import Measure
 from dald_model.compile.objectives import objective
@@ -191,9 +192,13 @@ class ConeClient:
         return max(known, cut.least(price, near, reach))
 
     def falls(self, points: np.ndarray) -> np.ndarray:
-        """How much lower the objective is at some points, (k, m), by its numbers without rows."""
+        """How much lower the objective is at some points, (k, m), by its numbers without rows.
+
+        For certain: rounding never makes a fall.
+        """
         assert self.here is not None
-        return self._level - self.here.objectives(points - self._at)
+        away = points - self._at
+        return self._level - self.here.objectives(away) - ROUNDED * self.here.magnitudes(away)
 
     def fall(self, reach: np.ndarray, cost: float) -> tuple[float, np.ndarray]:
         """How much lower the objective is within reach of the point, at least, and which way.

@@ -58,7 +58,7 @@ def _agrees_at(point: np.ndarray, form: Form, client: Client, is_whole: bool) ->
     theirs, ours = evaluated(client.cost), form.objective(point)
     if np.isfinite(theirs) and ours == np.inf and _is_undefined(client):
         theirs = np.inf  # cvxpy has 1/u of a negative u for the value of inv_pos(u)
-    allowed = AGREE * max(1.0, abs(theirs)) + ROUNDING * form.magnitude(point)
+    allowed = AGREE * max(1.0, abs(theirs)) + ROUNDING * form.magnitudes(point[None])[0]
     if np.isfinite(theirs) and not abs(theirs - ours) <= allowed:
         return False
     is_inside = np.isfinite(theirs)

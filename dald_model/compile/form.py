@@ -378,14 +378,16 @@ class Form:
             squares = np.sum((root @ points.T) ** 2, axis=0)
         return squares / 2 + points @ linear + constant + sum(t.values(points) for t in self.terms)
 
-    def magnitude(self, point: np.ndarray) -> float:
-        """The sum of the sizes of what its quadratic is multiplied out to, at a point, (m,)."""
+    def magnitudes(self, points: np.ndarray) -> np.ndarray:
+        """The sums of the sizes of what objectives add up at points of shape (k, m), (k,)."""
         _, linear, constant, root = self.quadratic
+        sizes = np.abs(points)
         if root is None:
-            squares = np.abs(point) @ np.abs(self.quadratic.full) @ np.abs(point)
+            squares = np.vecdot(sizes @ np.abs(self.quadratic.full), sizes)
         else:
-            squares = np.sum((abs(root) @ np.abs(point)) ** 2)
-        return float(squares / 2 + np.abs(linear) @ np.abs(point) + abs(constant))
+            squares = np.sum((abs(root) @ sizes.T) ** 2, axis=0)
+        terms = sum(np.abs(term.values(points)) for term in self.terms)
+        return squares / 2 + sizes @ np.abs(linear) + abs(constant) + terms
 
     def violation(self, point: np.ndarray) -> float:
         """The largest violation at a point of shape (m,); for a complete form without extras."""

@@ -73,3 +73,21 @@ def test_what_falls_for_ever_counts_as_far_as_x_is_from_zero() -> None:
     found = model.solve().certificate()
     assert found.ok, str(found)
     assert found.paid == pytest.approx(8 * np.log(2), rel=1e-4)
+
+
+@pytest.mark.parametrize("away", [0.0, -500.0, 5e4, 1e6])
+@pytest.mark.parametrize("weight", [1.0, 0.3])
+def test_rounding_far_away_is_no_fall(weight: float, away: float) -> None:
+    """One owner wants a, the other w for each up to one: so each is at t = min(a + w / 2, 1).
+
+    How far an owner goes is tried up to 4^45 sizes away, where what it adds up is 1e27.
+    """
+    wanted = np.array([0.0, 0.2, -0.3])
+    x = cp.Variable(3, name="x")
+    model = dm.Model()
+    model.client("near", cp.sum_squares(x - away - wanted))
+    model.client("capped", cp.Maximize(weight * cp.sum(cp.minimum(x - away, 1))), [x - away >= -2])
+    found = model.solve().certificate()
+    assert found.ok, str(found)
+    at = np.minimum(wanted + weight / 2, 1)
+    assert found.paid == pytest.approx(sum((at - wanted) ** 2 + weight * (1 - at)), rel=1e-6)
