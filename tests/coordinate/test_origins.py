@@ -93,3 +93,20 @@ def test_rows_that_nearly_cancel_keep_their_answer(
     assert abs(result.value - least) <= 1e-4 * cost
     check = result.verify()
     assert check.ok, str(check)
+
+
+@pytest.mark.parametrize("away", [-5e4, -500.0, 500.0, 5e4])
+def test_an_owner_that_is_content_at_the_origin_is_where_others_are(away: float) -> None:
+    """One wants x as large as one: at -500 it is content with zero, and says nothing of lengths."""
+
+    def solved(away: float) -> dm.Result:
+        x = cp.Variable(ENTRIES, name="x")
+        model = dm.Model()
+        model.client("near", cp.sum_squares(x - away - np.array([0.0, 0.2, -0.3])))
+        model.client("capped", cp.Maximize(cp.sum(cp.minimum(x - away, 1))), [x - away >= -2])
+        return model.solve()
+
+    near, far = solved(0.0), solved(away)
+    assert far.status == "optimal", str(far)
+    assert np.abs(far["x"] - away - near["x"]).max() <= 1e-6
+    assert far.rounds <= 2 * near.rounds

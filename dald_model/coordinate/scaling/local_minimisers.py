@@ -160,9 +160,11 @@ class LocalSearch:
         unbounded = {n for n in self._subs if np.isnan(points[compiled.columns[n]]).any()}
         unbounded -= set(couplings)
         place_missing(compiled, points)
+        idle = self._idle(unbounded.union(couplings))
         missing = np.isnan(points)
-        for name in (*unbounded, *compiled.averages):
+        for name in (*unbounded, *idle, *compiled.averages):
             missing[compiled.columns[name]] = True
+        points[missing] = np.nan
         place_missing(compiled, points)
         misplaced: set[Hashable] | None = None
         for _ in range(AROUND):
@@ -198,6 +200,31 @@ class LocalSearch:
         lengths, ways = is_here * self._lengths, is_here * self._ways
         starts = np.nan_to_num(starts)
         return LocalMinimisers(points, self._curvatures, starts, self._base, lengths, ways)
+
+    def _idle(self, but: set[Hashable]) -> list[Hashable]:
+        """The clients that stay where they are held, and would be as well off nearer to others.
+
+        Where they are held says nothing of where they want to be.
+        """
+        compiled, points = self._compiled, self._points
+        still = [
+            name
+            for name in self._here
+            if name not in but
+            and np.array_equal(points[compiled.columns[name]], self._base[compiled.columns[name]])
+        ]
+        others = points.copy()
+        for name in (*still, *compiled.averages):
+            others[compiled.columns[name]] = np.nan
+        place_missing(compiled, others)
+        others = np.where(np.isnan(others), points, others)
+        still = [n for n in still if (others != points)[compiled.columns[n]].any()]
+        parts = [compiled.columns[name] for name in still]
+        at = [np.array([points[part], (points[part] + others[part]) / 2]) for part in parts]
+        values = objectives([self._subs[name] for name in still], at)
+        errors = [ACCURACY * (self._lengths[p] * self._slopes[p]).max() for p in parts]
+        told = zip(still, values, errors, strict=True)
+        return [name for name, (here, nearer), error in told if nearer <= here + error]
 
     def of(self, name: Hashable) -> LocalMinimiser:
         """The local minimiser of one client."""
