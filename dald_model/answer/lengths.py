@@ -124,6 +124,7 @@ def slopes_at(
 def lengths_of(
     compiled: Decomposition,
     rows: ClientRows,
+    cones: Collection[Hashable],
     at: np.ndarray,
     sizes: np.ndarray,
     ranges: np.ndarray,
@@ -134,22 +135,26 @@ def lengths_of(
     """L of each entry, from the ways that clients would go and the moves worth S.
 
     No shorter than those that change F by nothing that is seen. Infinite where none is known.
+    Entries of a matrix whose eigenvalues a client of ``cones`` sees have the longest in common.
     """
     ways, equal = Alike.by_entry(compiled).most(ways), Alike.by_edges(compiled)
     own, move, least = equal.most(np.abs(at)), equal.least(worth), equal.least(unseen)
     size = Alike.by_variable(compiled).most(np.maximum(own, sizes))
     size, own = np.minimum(size, ranges), np.minimum(own, ranges)
     is_known = np.isfinite(move)
+    ways = np.where(ways > CANCELLED * size, ways, 0.0)
     most = np.where(is_known, np.maximum(own, move), np.where(size > 0, size, np.inf))
     own = np.where(own > FAINT * size, own, size)
     whole = np.where(ways > 0, np.minimum(ways, most), np.where(is_known, move, own))
     whole = np.maximum(whole, np.where(is_known, np.maximum(LEAST_LENGTH * move, least), 0.0))
     is_told = is_known | ((ways > 0) & np.isfinite(ways))
     whole = np.where(np.isfinite(whole), whole, 0.0)
-    for name, sub in compiled.items():
+    mixed = np.zeros(at.size)
+    for name in cones:
         part = compiled.columns[name]
-        whole[part] = alike_in_matrices(sub, whole[part])
-    whole = equal.most(whole)
+        longer = alike_in_matrices(compiled[name], whole[part])
+        mixed[part] = np.where(longer > whole[part], longer, 0.0)
+    whole = np.maximum(whole, equal.most(mixed))
     whole = _passed_on(compiled, whole, is_told)
     is_agreed, right = not ways.any(), np.full(at.size, np.inf)
     for _ in range(ROWS_AWAY):

@@ -117,7 +117,8 @@ class Scale:
         self.least = self.unseen / ALLOWED
         known = self.paid if alone.endless else max(self.paid, self.least)
         moves = [slopes.moves(one) for one in (known, self.least)]
-        self.lengths = lengths_of(compiled, rows, at, sizes, ranges, alone.ways, *moves)
+        scales = sizes, ranges, alone.ways, *moves
+        self.lengths = lengths_of(compiled, rows, parts.cones, at, *scales)
         if parts.cones:
             self.reach = wide(parts, self.lengths, ranges)
         else:

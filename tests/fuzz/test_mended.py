@@ -24,6 +24,13 @@ MENDED = {
         900035,
         920181,
     ],
+    "a solver's zero passes for a length, of a whole array or of one entry of a matrix": [
+        20261176,
+        20261237,
+        20261282,
+        20261299,
+    ],
+    "a capped owner is content at the origin, and its cost of consensus is rounding": [20261492],
     "a matrix is moved where tr_inv is infinite, as not symmetric": [700679, 900368],
     "matrix_frac is a number outside of its domain": [900139],
     "an exponential ten lengths away passes for a stiffness": [990237],
