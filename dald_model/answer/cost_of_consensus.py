@@ -241,14 +241,16 @@ def _of_cone(client: ConeClient, at: np.ndarray, known: Slopes, cost: float) -> 
     if bounds is not None and line.is_endless[last]:
         return Gain(0.0, nothing, nothing, kept(line.farthest)[last])
     # Far from zero a box of x's own size is too wide for a cone solver; elsewhere one as wide as
-    # the client would go without its rows may be too small
+    # the client would go without its rows may be too small, unless it stops inside
     share = float((np.abs(line.moved[best]) / known.sizes).max()) if line.fall[best] > 0 else 1.0
-    narrow = min(1.0, WIDER_BOX * share)
-    fall, move = client.fall(known.sizes, cost)
-    if narrow < 1.0:
-        least, nearer = client.fall(narrow * known.sizes, cost)
-        if least >= fall:
+    near, least, nearer = WIDER_BOX * share * known.sizes, 0.0, nothing
+    if WIDER_BOX * share < 1:
+        least, nearer = client.fall(near, cost)
+        if least > 0 and (np.abs(nearer) < (1 - ENDLESS) * near).all():
             return Gain(least, np.abs(nearer), nothing, nothing)
+    fall, move = client.fall(known.sizes, cost)
+    if least > 0 and least >= fall:
+        return Gain(least, np.abs(nearer), nothing, nothing)
     return _gain(client, at, fall, move)
 
 
