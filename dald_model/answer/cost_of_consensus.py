@@ -10,7 +10,8 @@ so nothing has to be minimised for a yardstick that is never too long. A client 
   entry over its curvature, or over the square of its steepness;
 * if it is smooth, so down its gradient, and along its Newton step;
 * also with the entries held that are zero, as kinks may hold them;
-* with other constraints, or where no line leads down, to its minimum within a box.
+* with other constraints, or where no line leads down, to its minimum within a box: a few of the
+  ways of others wide, and where that is too narrow as far as x is from zero.
 
 One that falls for ever counts as far as lengths go, which others tell. Along a line the best of the
 lengths that are tried has 99 % of what a quadratic falls.
@@ -24,6 +25,7 @@ from typing import Any, NamedTuple, TypeGuard
 import numpy as np
 import scipy.sparse as sp
 
+from dald_model.answer.alike import Alike
 from dald_model.answer.bound import Parts
 from dald_model.answer.cone_clients import ConeClient, fallen
 from dald_model.answer.lengths import Slopes, single_bounds
@@ -106,7 +108,7 @@ def least_paid(
             found = _of_smooth(group, at[here], slopes.of(here))
             falls |= dict(zip(group.names, found.fall.tolist(), strict=True))
             ways[here], farthest[here], endless[here] = found[1:]
-        for name, found in _of_cones(compiled, parts, at, costs, slopes).items():
+        for name, found in _of_cones(compiled, parts, at, costs, slopes, ways).items():
             part = compiled.columns[name]
             falls[name], ways[part], farthest[part], endless[part] = found
     ways, farthest = (np.where(np.isfinite(one), one, 0.0) for one in (ways, farthest))
@@ -183,8 +185,12 @@ def _of_cones(
     at: np.ndarray,
     costs: Mapping[Hashable, float],
     slopes: Slopes,
+    ways: np.ndarray,
 ) -> dict[Hashable, Gain]:
-    """What each client with constraints or kinks could gain, with rules that a server holds."""
+    """What each client with constraints or kinks could gain, with rules that a server holds.
+
+    ``ways`` are how far smooth clients go.
+    """
     held, clients = _with_common_rules(compiled), {}
     for name in dict.fromkeys([*parts.cones, *held]):
         sub, part = compiled[name], compiled.columns[name]
@@ -197,15 +203,41 @@ def _of_cones(
     stated = [name for name, client in clients.items() if _has_rows(client.form)]
     reaches = [slopes.of(compiled.columns[name]).sizes for name in stated]
     least = dict(zip(stated, fallen([clients[name] for name in stated], reaches), strict=True))
-    found = {}
-    for name, client in clients.items():
+    found, others = {}, ways.copy()
+    told = {name: client for name, client in clients.items() if _is_told(client.form)}
+    for name, client in told.items():
         part = compiled.columns[name]
         known, fell = slopes.of(part), least.get(name)
         if fell is None:
             found[name] = _of_cone(client, at[part], known, costs[name])
         else:
             found[name] = _gain(client, at[part], *fell)
+        others[part] = found[name].way
+    others = Alike.by_edges(compiled).most(others)
+    for name in (name for name in clients if name not in told):
+        part = compiled.columns[name]
+        sizes, nothing = slopes.sizes[part], np.zeros(at[part].size)
+        fall, move, _ = _in_boxes(clients[name], sizes, others[part], costs[name])
+        found[name] = Gain(fall, np.abs(move), nothing, nothing)
     return found
+
+
+def _in_boxes(
+    client: ConeClient, sizes: np.ndarray, way: np.ndarray, cost: float
+) -> tuple[float, np.ndarray, bool]:
+    """How far a client falls in a box, which way, and whether no wider one is known to be needed.
+
+    Far from zero a box of x's own ``sizes`` is too wide for a cone solver; elsewhere one as wide as
+    the client would go without its rows, or as others go, may be too small, unless it stops inside.
+    """
+    share = WIDER_BOX * float((np.abs(way) / sizes).max()) or 1.0
+    least, nearer = 0.0, np.zeros(sizes.size)
+    if share < 1:
+        least, nearer = client.fall(share * sizes, cost)
+        if least > 0 and (np.abs(nearer) < (1 - ENDLESS) * share * sizes).all():
+            return least, nearer, True
+    fall, move = client.fall(sizes, cost)
+    return (fall, move, False) if fall > least else (least, nearer, True)
 
 
 def _gain(client: ConeClient, at: np.ndarray, fall: float, move: np.ndarray) -> Gain:
@@ -222,9 +254,7 @@ def _gain(client: ConeClient, at: np.ndarray, fall: float, move: np.ndarray) -> 
 def _of_cone(client: ConeClient, at: np.ndarray, known: Slopes, cost: float) -> Gain:
     """What another client could gain along a line within its bounds, or in a box."""
     form, nothing = client.form, np.zeros(at.size)
-    if not _is_told(form):
-        fall, move = client.fall(known.sizes, cost)
-        return Gain(fall, np.abs(move), nothing, nothing)
+    assert _is_told(form)
     down = known.prices, np.where(known.is_zero, 0.0, known.prices)
     bounds, ways = bounds_of(form), np.stack([way for one in down for way in known.ways(one)])
 
@@ -240,18 +270,9 @@ def _of_cone(client: ConeClient, at: np.ndarray, known: Slopes, cost: float) -> 
         return Gain(float(line.fall[best]), np.abs(kept(line.moved))[best], nothing, nothing)
     if bounds is not None and line.is_endless[last]:
         return Gain(0.0, nothing, nothing, kept(line.farthest)[last])
-    # Far from zero a box of x's own size is too wide for a cone solver; elsewhere one as wide as
-    # the client would go without its rows may be too small, unless it stops inside
-    share = float((np.abs(line.moved[best]) / known.sizes).max()) if line.fall[best] > 0 else 1.0
-    near, least, nearer = WIDER_BOX * share * known.sizes, 0.0, nothing
-    if WIDER_BOX * share < 1:
-        least, nearer = client.fall(near, cost)
-        if least > 0 and (np.abs(nearer) < (1 - ENDLESS) * near).all():
-            return Gain(least, np.abs(nearer), nothing, nothing)
-    fall, move = client.fall(known.sizes, cost)
-    if least > 0 and least >= fall:
-        return Gain(least, np.abs(nearer), nothing, nothing)
-    return _gain(client, at, fall, move)
+    way = line.moved[best] if line.fall[best] > 0 else nothing
+    fall, move, is_near = _in_boxes(client, known.sizes, way, cost)
+    return Gain(fall, np.abs(move), nothing, nothing) if is_near else _gain(client, at, fall, move)
 
 
 class Line(NamedTuple):
