@@ -16,11 +16,11 @@ import numpy as np
 
 from dald_model.answer.known_cut import known_cut
 from dald_model.answer.rescaling import Solved, minimise
-from dald_model.answer.smooth_clients import ROUNDED
 from dald_model.compile.form import ConeProgram, Form, Rows
 from dald_model.compile.measures import Measure
 from dald_model.compile.objectives import objective
 from dald_model.compile.subproblem import Subproblem
+from dald_model.sizes import EPSILONS
 from dald_model.solvers.exact.active_set import ActiveSet
 from dald_model.solvers.exact.lower_bound import Cut, bounded
 from dald_model.solvers.exact.quadratic_step import Step, StepMethod
@@ -198,7 +198,7 @@ class ConeClient:
         """
         assert self.here is not None
         away = points - self._at
-        return self._level - self.here.objectives(away) - ROUNDED * self.here.magnitudes(away)
+        return self._level - self.here.objectives(away) - EPSILONS * self.here.magnitudes(away)
 
     def fall(self, reach: np.ndarray, cost: float) -> tuple[float, np.ndarray]:
         """How much lower the objective is within reach of the point, at least, and which way.

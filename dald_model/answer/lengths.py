@@ -142,7 +142,7 @@ def lengths_of(
     size = Alike.by_variable(compiled).most(np.maximum(own, sizes))
     size, own = np.minimum(size, ranges), np.minimum(own, ranges)
     is_known = np.isfinite(move)
-    ways = np.where(ways > CANCELLED * size, ways, 0.0)
+    ways = np.where(ways > ROUNDING * size, ways, 0.0)
     most = np.where(is_known, np.maximum(own, move), np.where(size > 0, size, np.inf))
     own = np.where(own > FAINT * size, own, size)
     whole = np.where(ways > 0, np.minimum(ways, most), np.where(is_known, move, own))
