@@ -139,10 +139,11 @@ def lengths_of(
     """
     ways, equal = Alike.by_entry(compiled).most(ways), Alike.by_edges(compiled)
     own, move, least = equal.most(np.abs(at)), equal.least(worth), equal.least(unseen)
-    size = Alike.by_variable(compiled).most(np.maximum(own, sizes))
+    size, whole = map(Alike.by_variable(compiled).most, (np.maximum(own, sizes), own))
+    # Of an array that is zero a way may be what a solver left, of another only rounding
+    ways = np.where(ways > np.where(size > whole, SETTLED, ROUNDING) * size, ways, 0.0)
     size, own = np.minimum(size, ranges), np.minimum(own, ranges)
     is_known = np.isfinite(move)
-    ways = np.where(ways > ROUNDING * size, ways, 0.0)
     most = np.where(is_known, np.maximum(own, move), np.where(size > 0, size, np.inf))
     own = np.where(own > FAINT * size, own, size)
     whole = np.where(ways > 0, np.minimum(ways, most), np.where(is_known, move, own))
