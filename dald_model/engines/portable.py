@@ -162,8 +162,8 @@ def unpack(data: bytes) -> Portable:
 
     They are checked before they are used, see :mod:`dald_model.engines.archive` and
     :mod:`dald_model.engines.validation`: nothing is run, and beside a header of at most
-    :data:`dald_model.engines.archive.HEADER` bytes no more memory is taken than a small multiple
-    of what came.
+    :data:`dald_model.engines.schema.HEADER_BYTES` bytes no more memory is taken than a small
+    multiple of what came.
 
     Raises
     ------
