@@ -110,7 +110,7 @@ BREAKING: dict[str, tuple[dict[str, Any], str, int]] = {
     "sequence": ({"sequence": dm.Sequence.custom(breaking_choice), "rho": 1.0}, "sequence: ", 3),
     # It is asked after a sweep, which is made by then
     "stopping": ({"stopping": Stop(ERROR)}, "stopping: Stop()", 4),
-    "penalty rule": ({"rho": Rule()}, "rho: Rule()", 5),
+    "penalty rule": ({"rho": Rule()}, "rho: Rule()", 3),
 }
 
 

@@ -117,5 +117,7 @@ def test_no_honest_site_is_accused(name: str) -> None:
     found = dm.Federation(dm.engines.Sites(sites)).solve()
     assert found.status == "optimal"
     assert found.value == pytest.approx(gallery.REFERENCE, rel=1e-4)  # as verify() asks
+    if name == "graphical_lasso":  # no site shows the function that all have in common
+        model.topology("server")
     if name != "isotonic":  # 19 rounds for 5
         assert found.rounds <= max(2 * model.solve().rounds, 5)
