@@ -139,9 +139,10 @@ def lengths_of(
     """
     ways, equal = Alike.by_entry(compiled).most(ways), Alike.by_edges(compiled)
     own, move, least = equal.most(np.abs(at)), equal.least(worth), equal.least(unseen)
-    size, whole = map(Alike.by_variable(compiled).most, (np.maximum(own, sizes), own))
+    of_array = Alike.by_variable(compiled)
+    size, largest = of_array.most(np.maximum(own, sizes)), of_array.most(own)
     # Of an array that is zero a way may be what a solver left, of another only rounding
-    ways = np.where(ways > np.where(size > whole, SETTLED, ROUNDING) * size, ways, 0.0)
+    ways = np.where(ways > np.where(size > largest, SETTLED, ROUNDING) * size, ways, 0.0)
     size, own = np.minimum(size, ranges), np.minimum(own, ranges)
     is_known = np.isfinite(move)
     most = np.where(is_known, np.maximum(own, move), np.where(size > 0, size, np.inf))
