@@ -24,13 +24,12 @@ import numpy as np
 
 from dald_model.answer.alike import Alike
 from dald_model.answer.client_rows import ClientRows
-from dald_model.answer.smooth_clients import ROOM
 from dald_model.compile.affine_maps import transposed
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import Form
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.scaling.stiffness import alike_in_matrices
-from dald_model.sizes import ROUNDING
+from dald_model.sizes import ROOM, ROUNDING
 from dald_model.solvers.arrays.terms import Terms
 
 FAINT = 1e-6
@@ -276,7 +275,7 @@ def _steepness(
         if sub.form is not None and sub.form.valued:
             alike.setdefault(sub.form.shape, []).append(sub)
     for subs in alike.values():
-        at_once = max(1, ROOM // max(1, subs[0].size ** 2))
+        at_once = max(1, ROOM // (8 * max(1, subs[0].size ** 2)))
         for first in range(0, len(subs), at_once):
             part = subs[first : first + at_once]
             columns = np.concatenate([np.r_[compiled.columns[sub.name]] for sub in part])
