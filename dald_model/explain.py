@@ -20,7 +20,7 @@ from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.subproblem import Subproblem
 from dald_model.coordinate.acceleration.evaluation import Acceleration
 from dald_model.coordinate.method import Algorithm
-from dald_model.coordinate.proposals import why_not, why_not_along, why_not_by, why_not_for
+from dald_model.coordinate.proposals import why_not, why_not_along, why_not_by, why_not_linear
 from dald_model.coordinate.stopping import Stopping
 from dald_model.declare.client import Problem
 from dald_model.declare.wording import short
@@ -224,7 +224,7 @@ def explain(
     obstacle = "it is None" if acceleration is None else why_not(sequence, method, ends)
     is_local = any(isinstance(choice.chain(sub)[0], LocalSteps) for sub in compiled.values())
     obstacle = obstacle or why_not_along(found.stages) or why_not_by(not is_local)
-    obstacle = obstacle or why_not_for(compiled)
+    obstacle = obstacle or why_not_linear(compiled)
     if not compiled.is_convex and acceleration == DEFAULT_ACCELERATION:
         acceleration = MIXING  # the others assume convexity
     if acceleration is None or obstacle:

@@ -98,9 +98,9 @@ def least_paid(
     ``at`` is the point, all variables one after the other, and ``costs`` the objectives there.
     """
     falls: dict[Hashable, float] = {}
-    if compiled.whole:
+    if compiled.as_declared:
         slopes = slopes._replace(prices=_with_shares(compiled, slopes.prices))
-        parts, costs = _of_whole(compiled, at)
+        parts, costs = _of_declared(compiled, at)
     ways, farthest, endless = np.zeros((3, at.size))
     with np.errstate(all="ignore"):
         for group in parts.groups:
@@ -121,19 +121,19 @@ def _with_shares(compiled: Decomposition, prices: np.ndarray) -> np.ndarray:
     """Prices, with equal shares of the server's for the clients whose objectives it holds."""
     found, columns = prices.copy(), compiled.columns
     held = compiled[compiled.holder].spread(prices[columns[compiled.holder]])
-    shares = {compiled.served[key]: flat(x) / len(compiled.whole) for key, x in held.items()}
-    for name, sub in compiled.whole.items():
+    shares = {compiled.served[key]: flat(x) / len(compiled.as_declared) for key, x in held.items()}
+    for name, sub in compiled.as_declared.items():
         found[columns[name]] += np.concatenate(
             [shares[compiled.origins[v.id]] for v in sub.variables]
         )
     return found
 
 
-def _of_whole(compiled: Decomposition, at: np.ndarray) -> tuple[Parts, dict[Hashable, float]]:
+def _of_declared(compiled: Decomposition, at: np.ndarray) -> tuple[Parts, dict[Hashable, float]]:
     """The clients as declared of whose objectives a server holds a part, and their costs."""
     groups: dict[object, tuple[list[Hashable], list[Form]]] = {}
     cones, points = dict[Hashable, ConeClient](), {n: at[compiled.columns[n]] for n in compiled}
-    for name, sub in compiled.whole.items():
+    for name, sub in compiled.as_declared.items():
         if (form := sub.form) is not None and is_smooth_alone(form):
             names, forms = groups.setdefault(form.shape, ([], []))
             names.append(name)
@@ -141,8 +141,10 @@ def _of_whole(compiled: Decomposition, at: np.ndarray) -> tuple[Parts, dict[Hash
         else:
             cones[name] = ConeClient(sub, points[name])
     smooth = [SmoothClients(compiled, names, forms) for names, forms in groups.values()]
-    costs = objectives([*compiled.whole.values()], [points[n][None] for n in compiled.whole])[:, 0]
-    return Parts(smooth, cones), dict(zip(compiled.whole, costs.tolist(), strict=True))
+    costs = objectives(
+        [*compiled.as_declared.values()], [points[n][None] for n in compiled.as_declared]
+    )[:, 0]
+    return Parts(smooth, cones), dict(zip(compiled.as_declared, costs.tolist(), strict=True))
 
 
 def _of_smooth(group: SmoothClients, at: np.ndarray, known: Slopes) -> Gain:

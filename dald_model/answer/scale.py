@@ -144,8 +144,8 @@ class Scale:
             with np.errstate(divide="ignore"):
                 share = float((self.lengths[part] / np.abs(way)).min())
             near[name] = np.stack([at[part], at[part] + min(share, 1.0) * way])
-        whole = claim.compiled.whole
-        subs = [whole.get(name) or claim.compiled[name] for name in near]
+        declared = claim.compiled.as_declared
+        subs = [declared.get(name) or claim.compiled[name] for name in near]
         costs = objectives(subs, [*near.values()])
         return float(np.fmax(costs[:, 0] - costs[:, -1], 0.0).sum())
 

@@ -325,9 +325,9 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
         return [(edge, part) for edge, part in parts if part.agreement.constraint is not None]
 
     @cached_property
-    def whole(self) -> dict[Hashable, Subproblem]:
+    def as_declared(self) -> dict[Hashable, Subproblem]:
         """The clients as declared of whose objectives a server holds a part."""
-        return {name: self[name].of(client) for name, client in self.form.whole.items()}
+        return {name: self[name].of(client) for name, client in self.form.as_declared.items()}
 
     @cached_property
     def holder(self) -> Hashable:

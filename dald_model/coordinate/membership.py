@@ -229,8 +229,9 @@ class Membership:
         away = [*self.gone, *change.disconnect]
         if away and self.compiled.form.common.cost is not None:
             raise OptionError(
-                f"online: {away[0]!r} cannot leave, as {self.compiled.holder!r} holds what all "
-                'objectives have in common; model.topology("server") leaves it with the clients'
+                f"online: {away[0]!r} is to go, expected clients and edges that stay, as "
+                f"{self.compiled.holder!r} holds what all objectives have in common; "
+                'model.topology("server") leaves it with the clients'
             )
         if not self.live:
             raise OptionError(

@@ -65,10 +65,10 @@ def _why_idle(membership: Membership, method: Method, settings: Settings) -> str
         return "without a tolerance to reach a run is made for its iterates, as printed"
     if membership.off.all():
         return "nobody is left to agree with anybody"
-    return why_not_for(membership.compiled)
+    return why_not_linear(membership.compiled)
 
 
-def why_not_for(compiled: Decomposition) -> str:
+def why_not_linear(compiled: Decomposition) -> str:
     """The same of clients that are linear but for what a server holds of their objectives."""
     if compiled.form.common.cost is None:
         return ""

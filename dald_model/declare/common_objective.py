@@ -14,7 +14,7 @@ from collections.abc import Hashable, Sequence
 
 import cvxpy as cp
 
-from dald_model._cvxpy import DivExpression, NegExpression
+from dald_model._cvxpy import PRODUCTS, DivExpression, NegExpression
 from dald_model.declare.client import Client, summands, unique_variables
 from dald_model.declare.common_rules import NOTHING, CommonRules, Reader
 from dald_model.declare.consensus import Owners
@@ -65,13 +65,12 @@ def _factored(term: cp.Expression) -> tuple[float, cp.Expression]:
     if isinstance(term, NegExpression):
         factor, base = _factored(term.args[0])
         return -factor, base
-    if isinstance(term, DivExpression | cp.MulExpression | cp.multiply):
+    if isinstance(term, PRODUCTS):
         one, two = term.args
+        if isinstance(one, cp.Constant) and not isinstance(term, DivExpression):
+            one, two = two, one
         if isinstance(two, cp.Constant) and two.is_scalar():
             factor, base = _factored(one)
             own = float(two.value)
-            return (factor / own if isinstance(term, DivExpression) else factor * own), base
-        if isinstance(one, cp.Constant) and one.is_scalar():
-            factor, base = _factored(two)
-            return factor * float(one.value), base
+            return factor / own if isinstance(term, DivExpression) else factor * own, base
     return 1.0, term

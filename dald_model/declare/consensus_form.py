@@ -40,7 +40,7 @@ class ConsensusForm:
         shared variable stands under the server's name.
     common : CommonRules
         What the server holds of the clients' constraints or objectives.
-    whole : dict
+    as_declared : dict
         The clients as declared, over their local variables, of whose objectives it holds a part.
     """
 
@@ -48,7 +48,7 @@ class ConsensusForm:
     edges: list[Edge]
     homes: dict[int, dict[Hashable, cp.Variable]]
     common: CommonRules = NOTHING
-    whole: Mapping[Hashable, Client] = field(default_factory=dict)
+    as_declared: Mapping[Hashable, Client] = field(default_factory=dict)
 
     @cached_property
     def graph(self) -> nx.Graph:
@@ -144,7 +144,7 @@ def _form(
 ) -> ConsensusForm:
     """The same with an edge for each shared variable, or one server where no topology is given."""
     shared = {v.id: v for c in clients.values() for v in c.variables if len(owners[v.id]) > 1}
-    local, whole = dict(clients), dict[Hashable, Client]()
+    local, declared = dict(clients), dict[Hashable, Client]()
     homes: dict[int, dict[Hashable, cp.Variable]] = {}
     alike = {key: _copy(v, "") for key, v in shared.items()}
     for name, client in clients.items():
@@ -155,7 +155,7 @@ def _form(
         }
         local[name] = _localised(common.clients.get(name, client), mine)
         if common.cost is not None:
-            whole[name] = _localised(client, mine)
+            declared[name] = _localised(client, mine)
         for v in client.variables:
             homes.setdefault(v.id, {})[name] = mine.get(v.id, v)
     servers = _explicit_servers(agreements, owners, local)
@@ -191,7 +191,7 @@ def _form(
     ]
     if may_part:
         triples += _of_lone(local, homes, triples)
-    form = ConsensusForm(local, join(triples), homes, common, whole)
+    form = ConsensusForm(local, join(triples), homes, common, declared)
     if not may_part and form.hub is None:
         check_connected(local, form.graph)
     return form

@@ -34,10 +34,10 @@ from dald_model.text import printable
 
 STATUSES = ("optimal", "optimal_inaccurate", "infeasible", "unbounded", "solver_error")
 """The words of :class:`dald_model.solvers.base.Answers`."""
-SHARED_MOST = 1000
+VARIABLES_SHARED = 1000
 """The most variables that a site shares."""
 
-MOST_SHARED = 2**20
+ENTRIES_SHARED = 2**20
 """The most entries that a site shares, which it says before it has sent any: 8 MiB a vector."""
 
 NUMBERED = {"number": Whole()}
@@ -193,7 +193,7 @@ def introduction(given: dict[str, Any]) -> Mapping[str, Array]:
     flags = dict.fromkeys(FLAGS, FLAG)
     named = {
         "name": Text(),
-        "shared": Many(variable, SHARED_MOST),
+        "shared": Many(variable, VARIABLES_SHARED),
         "disclose": OneOf(DISCLOSURES),
     }
     Record(NUMBERED | named | flags).check(given, "")
@@ -202,8 +202,8 @@ def introduction(given: dict[str, Any]) -> Mapping[str, Array]:
         raise DamagedError("shared names no variable, or one twice")
     if any(len(shape) > 2 or math.prod(shape) == 0 for _, shape in given["shared"]):
         raise DamagedError("shared has a variable without entries, or of more than two dimensions")
-    if sum(math.prod(shape) for _, shape in given["shared"]) > MOST_SHARED:
-        raise DamagedError(f"shared has more than {MOST_SHARED} entries")
+    if sum(math.prod(shape) for _, shape in given["shared"]) > ENTRIES_SHARED:
+        raise DamagedError(f"shared has more than {ENTRIES_SHARED} entries")
     return {}
 
 

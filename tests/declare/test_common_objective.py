@@ -86,6 +86,18 @@ def test_the_cost_of_consensus_is_that_of_the_clients_as_declared():
     assert 0 < paid <= (1 + 1e-4) * apart
 
 
+def test_factors_are_read_however_they_are_written():
+    """Four owners with 2, 1/2, 1 and 1/2 of a quartic, whose slope is 4 x^3."""
+    x, model = cp.Variable(3), dm.Model("factors")
+    slopes = np.random.default_rng(3).normal(size=(4, 3))
+    shares = [2 * quartic(x), quartic(x) / 2, -(-1 * quartic(x)), cp.multiply(quartic(x), 0.5)]
+    for i, (share, slope) in enumerate(zip(shares, slopes, strict=True)):
+        model.client(i, share + slope @ x)
+    assert model.compile().form.common.cost is not None
+    assert model.solve().status == "optimal"
+    assert np.allclose(np.asarray(x.value), -np.cbrt(slopes.sum(axis=0) / 16), rtol=1e-6)
+
+
 def test_explain_and_latex_say_which():
     model, *_ = model_of(20, quartic)
     text = " ".join(str(model.compile().explain()).split())
@@ -97,7 +109,7 @@ def test_explain_and_latex_say_which():
 
 def test_a_client_that_leaves_would_leave_its_part_behind():
     model, *_ = model_of(4, quartic)
-    with pytest.raises(OptionError, match=r"2 cannot leave, as 'server' holds what all"):
+    with pytest.raises(OptionError, match=r"2 is to go, .* as 'server' holds what all"):
         model.solve(online={3: dm.Change(leave=[2])})
     model.topology("server")
     assert model.solve(online={3: dm.Change(leave=[2])}).status == "reduced"

@@ -9,8 +9,9 @@ objective over the lengths that its rows tell, and :math:`\bar s` the sides of a
 objective bends, or of zero. One solve of each client by the solver of the run, to a few digits: a
 scale is a hint, a wrong one costs rounds and never a verdict. A client for which the proximal term
 is worth a share of what it gains is unbounded by itself: it has no local minimiser and is where its
-neighbours are. Where the minimisers are far from zero beside how far they are apart, all are asked
-once more around the mean of their neighbours' minimisers, so that the origin does not matter.
+neighbours are; and so is one that stays where it is held and would be as well off nearer to these.
+Where the minimisers are far from zero beside how far they are apart, all are asked once more around
+the mean of their neighbours' minimisers, so that the origin does not matter.
 """
 
 from __future__ import annotations

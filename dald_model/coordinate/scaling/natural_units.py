@@ -165,8 +165,8 @@ class _Scaling:
         stiffness, penalty, ends = np.zeros((3, self._compiled.size))
         is_own = np.zeros(self._compiled.size, dtype=bool)
         bends = np.zeros(self._local.points.size)
-        whole, is_flat = self._compiled.form.whole, None
-        for alike in sorted(self._together, key=lambda alike: alike.subs[0].name in whole):
+        declared, is_flat = self._compiled.form.as_declared, None
+        for alike in sorted(self._together, key=lambda alike: alike.subs[0].name in declared):
             name = alike.subs[0].name
             if name not in self._local.curvatures:
                 continue  # a server
@@ -174,11 +174,11 @@ class _Scaling:
             bend, carries, share = self._stiffness(alike)
             bends[alike.columns] = bend
             is_own[entries[sight.curvatures(bend) > 0]] = True
-            carried, own = sight.curvatures(carries), sight.curvatures(share)
-            if name in whole:  # linear, and asked where what a server holds for it is flat
+            along, own = sight.curvatures(carries), sight.curvatures(share)
+            if name in declared:  # linear, and asked where what a server holds for it is flat
                 is_flat = stiffness == 0 if is_flat is None else is_flat
-                carried, own = is_flat[entries] * carried, is_flat[entries] * own
-            np.maximum.at(stiffness, entries, carried)
+                along, own = is_flat[entries] * along, is_flat[entries] * own
+            np.maximum.at(stiffness, entries, along)
             np.add.at(penalty, entries, own)
             np.add.at(ends, entries, own > 0)
         return stiffness, penalty / np.maximum(ends, 1), bends, is_own

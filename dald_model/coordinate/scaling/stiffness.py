@@ -24,12 +24,12 @@ import scipy.sparse as sp
 
 from dald_model.compile.form import cone_height
 from dald_model.compile.subproblem import Subproblem
-from dald_model.sizes import DEPENDENT, ROUNDING
+from dald_model.sizes import DEPENDENT, HALVINGS, ROUNDING
 from dald_model.values import evaluated, is_inside, preserved
 
-SUDDEN, HALVINGS = 10.0, 40
+SUDDEN = 10.0
 """How many times stiffer over the whole of a length than over half of it is a singularity, or an
-exponential that nobody will climb; and how often it is halved at most."""
+exponential that nobody will climb."""
 AT_ONCE = 0.1
 """Share of the change over a length that its second half leaves where the first half begins at a
 singularity; a quadratic leaves three quarters, a kink one half."""
