@@ -5,69 +5,29 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
-import numpy as np
-
-from dald_model.algorithms.dald import DALD
-from dald_model.algorithms.interior_point import (
-    InteriorPoint,
-    check_none_given,
-    chosen_algorithm,
-    is_patience,
-)
 from dald_model.answer.assemble import assemble
-from dald_model.answer.beginning import begin, extrapolated, still_measured, trailed
-from dald_model.answer.end_test import end_test, gap_test, unproved
-from dald_model.answer.local_run import LocalRun
 from dald_model.answer.result import Result
 from dald_model.answer.saved import Compilable
 from dald_model.coordinate.acceleration.evaluation import Acceleration
-from dald_model.coordinate.checkpoint import Checkpoint, Saved, reserved, signature
+from dald_model.coordinate.checkpoint import Saved, reserved
 from dald_model.coordinate.iterate import Iterate
-from dald_model.coordinate.membership import Membership
 from dald_model.coordinate.method import Algorithm
 from dald_model.coordinate.outcome import ended_before, out_of_time
-from dald_model.coordinate.peers import AmongPeers
-from dald_model.coordinate.penalty import Fixed, ResidualBalancing, as_rule
 from dald_model.coordinate.progress import Progress
-from dald_model.coordinate.reductions import LOCAL
-from dald_model.coordinate.run import Run
-from dald_model.coordinate.scaling.reuse import Measured
-from dald_model.coordinate.scaling.units import Units
-from dald_model.coordinate.settings import Settings
-from dald_model.coordinate.status import Status
-from dald_model.coordinate.stopping import Accuracy, FixedBudget, Stopping
+from dald_model.coordinate.stopping import Stopping
 from dald_model.deadline import TimeUpError, within
-from dald_model.engines.dispatch import SolverLayer, rested
 from dald_model.engines.engine import Engine
-from dald_model.engines.idle import IdleLayer, Layer
-from dald_model.engines.placement import Placement
-from dald_model.options import (
-    DEFAULT_ACCELERATION,
-    check_callback,
-    check_checkpoint,
-    check_gap,
-    check_kind,
-    check_metrics,
-    check_parameters,
-    check_time_limit,
-    check_tolerances,
-    named_options,
-    opened,
-    with_algorithm,
-)
-from dald_model.schedule.changes import Unanswered, as_online
+from dald_model.options import DEFAULT_ACCELERATION, check_time_limit, named_options
+from dald_model.preparation import Preparation
 from dald_model.schedule.sequence import Sequence
 from dald_model.solvers.base import Solver
 from dald_model.starts import from_starts
 from dald_model.validate import check_flag
 from dald_model.values import one_at_a_time
-
-CUT_SHORT = (Status.INTERRUPTED, Status.TIME_LIMIT)
-"""Ends in the middle of a round, after which no client's solver is kept for the next run."""
 
 
 @named_options
@@ -253,158 +213,30 @@ def solve(
         return from_starts(solve, options)
     check_flag("verbose: given ", verbose)
     progress = Progress(model.name, verbose)
-    compiled = model.compile()
-    placement: Placement | None = None
-    begun = time.perf_counter()
-    check_tolerances(eps_pri, eps_dual, max_rounds)
-    check_gap(gap)
-    check_checkpoint(checkpoint, every)
-    check_parameters(compiled)
-    measured = local = None
+    prepared = Preparation(model, SimpleNamespace(**options), progress)
     timed = ExitStack()  # as the result is put together after the deadline
     try:
         timed.enter_context(within(time_limit))
-        check_kind("algorithm", algorithm, "open", "dm.DALD()")
-        check_kind("sequence", sequence, "bind", "dm.Sequence.levels([...])")
-        check_kind("acceleration", acceleration, "open", "dm.Anderson(), or None")
-        among = engine if isinstance(engine, AmongPeers) else None
-        engine = None if among else engine
-        check_kind("engine", engine, "hosts", "dm.engines.Processes(workers=2), or None")
-        check_kind("stopping", stopping, "ends", "dm.FixedBudget(v_max=1)")
-        algorithm = chosen_algorithm(algorithm, disclose)
         if checkpoint is not None:
             timed.enter_context(reserved(Path(checkpoint)))
-        compiled, own = opened(algorithm, (way.compile() for way in model.ways()))
-        how = {
-            "sequence": sequence,
-            "stopping": stopping,
-            "rho": rho,
-            "solver": solver,
-            "accuracy": accuracy,
-            "online": online,
-        }
-        if not compiled.is_convex:
-            other = None if algorithm.__class__ is DALD else algorithm
-            given = {"algorithm": other, "gap": gap, "checkpoint": checkpoint}
-            local = LocalRun(compiled, {**given, "engine": engine or among})
-            is_default = acceleration is DEFAULT_ACCELERATION
-            acceleration = local.acceleration(acceleration, is_default)
-            rho = local.rule if rho is None else rho
-            stopping = stopping or FixedBudget(1)  # what convergence is proved of
-        if own.sweeper is not None:
-            how["online"] = None if is_patience(online) else online
-            is_other = isinstance(start, Result) and not start.shows_curvature
-            rest = {"engine": among, "start": start if is_other else None}
-            given_up = None if acceleration is DEFAULT_ACCELERATION else acceleration
-            check_none_given(algorithm, {**how, **rest, "acceleration": given_up})
-            how["online"], acceleration = online, None
-        method = with_algorithm(algorithm, own, rho, solver)
-        chosen = sequence or method.sequence or Sequence(label="by colour")
-        changes = as_online(online)
-        membership = Membership(compiled, chosen, changes if own.sweeper is None else ())
-        saved, start = (start, None) if isinstance(start, Saved) else (None, start)
-        progress.phase("measuring the clients")
-        known = still_measured(compiled, start)
-        around = known.centre if known and method.solver is None else None
-        patience = [one.leave_after for one in changes if isinstance(one, Unanswered)]
-        placement = None if engine is None else Placement(engine, bool(patience), *patience[:1])
-        if own.sweeper is not None:
-            layer: Layer = IdleLayer()
-        else:
-            layer = rested(compiled, method.solver, around, placement)
-        units = Units.plain(compiled)
-        is_plain = isinstance(as_rule(method.rho), Fixed) and layer.is_exact
-        # Else nothing is measured by units
-        is_measured = max(eps_pri, eps_dual) > 0 or gap is not None or not is_plain
-        is_measured = is_measured and among is None and method.sweeper is None and local is None
-        if is_measured and saved is None:
-            if known is None:
-                asked = layer if method.solver is None else SolverLayer(compiled, None)
-                assert isinstance(asked, SolverLayer)  # no run without clients' solvers is measured
-                known = Measured.anew(compiled, asked)
-            units, measured = known.units, known
-        # What is given is a setting of the paper's or of a textbook's, which starts at zero.
-        is_own = own.rho is None and own.solver is None
-        if not (is_own and isinstance(as_rule(rho), ResidualBalancing)):
-            units = replace(units, start=np.zeros(units.start.size))
-        if local is not None:
-            units = local.units
-        state, rule = begin(compiled, method.rho, start, units)
-        state.reduce = among or LOCAL
-        is_default = is_own and algorithm.__class__ is DALD and acceleration is not None
-        is_extrapolated = is_default and among is None and extrapolated(compiled, start, state)
-        why = unproved(compiled, is_peer=among is not None)
-        ending = None if why else end_test(compiled, max(eps_pri, eps_dual))
-        if local is not None:
-            ending, why = local.test, ""
-        given: dict[str, Any] = {
-            "algorithm": algorithm,
-            **how,
-            "metrics": metrics,
-            "callback": callback,
-            "gap": gap,
-            "eps_pri": eps_pri,
-            "eps_dual": eps_dual,
-            "max_rounds": max_rounds,
-        }
-        given = {name: value for name, value in given.items() if value is not None}
-        if acceleration is not DEFAULT_ACCELERATION:
-            given["acceleration"] = acceleration
-        settings = Settings(
-            stopping or method.stopping,
-            Accuracy(accuracy, eps_pri, eps_dual),
-            eps_pri,
-            eps_dual,
-            max_rounds,
-            check_metrics(metrics),
-            check_callback(callback),
-            acceleration,
-            insists=acceleration is not DEFAULT_ACCELERATION,
-            learnt=None if start is None else start.learnt,
-            is_extrapolated=is_extrapolated,
-            gap_test=None if gap is None else gap_test(compiled, gap),
-            end_test=ending,
-            unproved=why,
-            begun=begun,
-            checkpoint=None
-            if checkpoint is None
-            else Checkpoint(Path(checkpoint), every, given, signature(compiled)),
-            placement=placement if own.sweeper else None,
-            interior=start.interior if start is not None and start.compiled is compiled else (),
-        )
-        progress.begins(max_rounds, (eps_pri, eps_dual))
-        run = Run(membership, method, state, rule, layer, settings, progress)
-        if saved is not None:
-            run.restore(saved.restored(run.kept()))
-            if is_measured and isinstance(layer, SolverLayer):
-                measured = Measured.again(compiled, run.state.units, layer)
+        run = prepared.run()
         outcome = run.go()
-        ended = outcome.termination
-        is_whole = outcome.error is None and ended.status not in CUT_SHORT
-        if is_whole and isinstance(layer, SolverLayer):
-            compiled.resting = layer
-        progress.ended(len(outcome.rows), str(ended.status), ended.detail)
+        prepared.ended(run.layer, outcome)
     except KeyboardInterrupt:  # in the rounds it is caught, so this was before
-        outcome = ended_before(Membership(compiled, Sequence(label="by colour"), ()))
+        outcome = ended_before(prepared.unbegun)
     except TimeUpError:  # before the first round, too
-        late = Membership(compiled, Sequence(label="by colour"), ())
-        outcome = ended_before(late, out_of_time(0))
+        outcome = ended_before(prepared.unbegun, out_of_time(0))
     finally:
         timed.close()
         progress.close()
-        if placement is not None:
-            placement.close()
-    result = assemble(outcome, (eps_pri, eps_dual), time.perf_counter() - begun)
-    result.measured = measured
-    result.shows_curvature = isinstance(algorithm, InteriorPoint)
-    result.shown, result.interior = outcome.shown, outcome.interior
-    result.trail = None if result.shows_curvature else trailed(result, start)
-    if local is not None:
-        local.tell(result)
-        left = None if time_limit is None else begun + time_limit - time.perf_counter()
-        if (left is None or left > 0) and local.rose(result):
-            with within(left):
-                return cast("Any", solve)(**options | {"acceleration": None})
+        if prepared.placement is not None:
+            prepared.placement.close()
+    result = assemble(outcome, (eps_pri, eps_dual), time.perf_counter() - prepared.begun)
+    prepared.tell(result, outcome)
+    left = None if time_limit is None else prepared.begun + time_limit - time.perf_counter()
+    if prepared.local is not None and (left is None or left > 0) and prepared.local.rose(result):
+        with within(left):
+            return cast("Any", solve)(**options | {"acceleration": None})
     if outcome.error is not None:
         outcome.error.result = result
         raise outcome.error
