@@ -278,7 +278,6 @@ def explicit(matrix: Matrix, size: int) -> Matrix:
 
 
 @cache
-@cache
 def _whole(size: int) -> tuple[sp.csr_array, np.ndarray]:
     """The map of a variable to itself, one for all, which nobody may write into."""
     nothing = np.zeros(size)
