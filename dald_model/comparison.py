@@ -181,14 +181,7 @@ def compare(
     for tolerance in tolerances:
         check_from_zero("compare: given the tolerance ", tolerance)
     given = _given(algorithms)
-    chosen: list[Model] = []
-    for _, run in given:
-        algorithm = chosen_algorithm(run.get("algorithm"), run.get("disclose"))
-        ways = _ways(model, run.pop("topology", None), graph)
-        compiled, _ = opened(algorithm, (way.compile() for way in ways))
-        if isinstance(algorithm, MeasuresStep):
-            run["algorithm"] = algorithm.measured(compiled)
-        chosen.append(next(way for way in ways if way.compile() is compiled))
+    chosen = [_chosen_way(model, run, graph) for _, run in given]
     names = _names(given)
     runs = {name: run for name, (_, run) in zip(names, given, strict=True)}
     models = dict(zip(names, chosen, strict=True))
@@ -229,6 +222,16 @@ def compare(
     ]
     frame = pd.DataFrame(rows, index=pd.Index(list(runs), name="algorithm"))
     return Comparison(model, aio, results, histories, frame, told, tuple(tolerances))
+
+
+def _chosen_way(model: Model, run: dict[str, Any], graph: nx.Graph | None) -> Model:
+    """The model over what the algorithm of a run can run; a step that it measures is measured."""
+    algorithm = chosen_algorithm(run.get("algorithm"), run.get("disclose"))
+    ways = _ways(model, run.pop("topology", None), graph)
+    compiled, _ = opened(algorithm, (way.compile() for way in ways))
+    if isinstance(algorithm, MeasuresStep):
+        run["algorithm"] = algorithm.measured(compiled)
+    return next(way for way in ways if way.compile() is compiled)
 
 
 def _ways(model: Model, asked: nx.Graph | str | None, graph: nx.Graph | None) -> list[Model]:

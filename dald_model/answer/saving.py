@@ -70,17 +70,7 @@ def written(result: Answer) -> bytes:
     header = {
         "format": FORMAT,
         "model": model.name,
-        "status": str(result.status),
-        "value": result.value,
-        "rounds": result.rounds,
-        "answer_round": result.answer_round,
-        "seconds": result.seconds,
-        "eps": [result.eps_pri, result.eps_dual],
-        "culprit": _culprit(result.culprit),
-        "detail": result.detail,
-        "fallbacks": [[e.round, said(e.client), *e[2:]] for e in result.fallbacks],
-        "left": [[said(name), at] for name, at in result.left.items()],
-        "dropped": [[list(map(said, ends)), at] for ends, at in result.dropped.items()],
+        **_run(result),
         "clients": [[said(name), _kind(sub.client)] for name, sub in compiled.items()],
         "variables": [theirs[key].name() if key in theirs else None for key in ids],
         "shapes": kept("values", found.values.values()),
@@ -111,6 +101,23 @@ def written(result: Answer) -> bytes:
     arrays |= _iterate(result)
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     return archived(arrays)
+
+
+def _run(result: Answer) -> dict[str, Any]:
+    """What the header says of the run itself."""
+    return {
+        "status": str(result.status),
+        "value": result.value,
+        "rounds": result.rounds,
+        "answer_round": result.answer_round,
+        "seconds": result.seconds,
+        "eps": [result.eps_pri, result.eps_dual],
+        "culprit": _culprit(result.culprit),
+        "detail": result.detail,
+        "fallbacks": [[e.round, said(e.client), *e[2:]] for e in result.fallbacks],
+        "left": [[said(name), at] for name, at in result.left.items()],
+        "dropped": [[list(map(said, ends)), at] for ends, at in result.dropped.items()],
+    }
 
 
 def read(file: Path | str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

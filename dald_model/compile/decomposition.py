@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Hashable, ItemsView, KeysView, Mapping, ValuesView
+from collections.abc import (
+    Collection,
+    Hashable,
+    ItemsView,
+    Iterable,
+    KeysView,
+    Mapping,
+    Sequence,
+    ValuesView,
+)
 from functools import cached_property
 from itertools import accumulate, chain
 from typing import Any
@@ -106,14 +115,7 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
         self.servers = tuple(name for name, c in form.clients.items() if c.is_hub)
         self.averages = tuple(name for name in self.servers if form.clients[name].is_server)
         self.couplings = tuple(name for name, c in form.clients.items() if c.is_coupling)
-        touching: dict[Hashable, tuple[list[Edge], list[np.ndarray]]]
-        touching, every = {name: ([], []) for name in form.clients}, np.arange(self.size)
-        for edge, part in zip(form.edges, parts, strict=True):
-            entries = every[part]
-            for name in edge.ends:
-                edges, places = touching[name]
-                edges.append(edge)
-                places.append(entries)
+        touching = _touching(form.clients, form.edges, parts)
         self._lowering = Lowering()
         self._subproblems = {
             name: Subproblem(client, *touching[name], self._lowering)
@@ -456,6 +458,21 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
         if self._stacked is None or not self._stacked.holds:
             self._stacked = StackedSides(list(self.values()), [self.columns[name] for name in self])
         return self._stacked
+
+
+def _touching(
+    names: Iterable[Hashable], edges: Sequence[Edge], parts: Sequence[slice]
+) -> dict[Hashable, tuple[list[Edge], list[np.ndarray]]]:
+    """Client -> its edges, and where the entries of each lie in the vectors over all edges."""
+    found: dict[Hashable, tuple[list[Edge], list[np.ndarray]]] = {n: ([], []) for n in names}
+    every = np.arange(parts[-1].stop)
+    for edge, part in zip(edges, parts, strict=True):
+        entries = every[part]
+        for name in edge.ends:
+            mine, places = found[name]
+            mine.append(edge)
+            places.append(entries)
+    return found
 
 
 def _added(one: tuple[Any, ...], two: tuple[Any, ...]) -> tuple[Any, ...]:

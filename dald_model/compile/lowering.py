@@ -345,18 +345,10 @@ class Lowering:
             program = partial(instantiator.cone, maps, made, is_bent_anew=is_other)
         else:
             terms = instantiator.terms(maps)
-        rows_of = before if same.rows else like
-        if rows_of and (same.rows or _has_rows_of(rows_of, instantiator, maps)):
-            equalities, inequalities = rows_of.form.equalities, rows_of.form.inequalities
-        elif (
-            like
-            and instantiator is like.instantiator
-            and maps.has_matrices(like.maps, instantiator.pieces_of_rows)
-        ):
-            equalities, inequalities = instantiator.levels(like.form, maps)
+        if before and same.rows:
+            equalities, inequalities = before.form.equalities, before.form.inequalities
         else:
-            equalities = self._shared(instantiator.zero(maps))
-            inequalities = self._shared(instantiator.nonneg(maps))
+            equalities, inequalities = self._both_rows(instantiator, maps, like)
         if before and same.quadratic:
             quadratic = before.form.quadratic
         elif before and same.curvature:
@@ -384,6 +376,18 @@ class Lowering:
             structure.valued,
         )
         return Lowered(form, template, structure, problem, read, instantiator, maps)
+
+    def _both_rows(
+        self, instantiator: Instantiator, maps: AffineMaps, like: Lowered | None
+    ) -> tuple[Rows, Rows]:
+        """Equalities and inequalities; those that are the same as another client's are these."""
+        if like and _has_rows_of(like, instantiator, maps):
+            return like.form.equalities, like.form.inequalities
+        known = like and instantiator is like.instantiator and like.form
+        if like and known and maps.has_matrices(like.maps, instantiator.pieces_of_rows):
+            return instantiator.levels(known, maps)
+        zero, nonneg = instantiator.zero(maps), instantiator.nonneg(maps)
+        return self._shared(zero), self._shared(nonneg)
 
     def _instantiator(
         self,

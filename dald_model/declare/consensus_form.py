@@ -144,20 +144,13 @@ def _form(
 ) -> ConsensusForm:
     """The same with an edge for each shared variable, or one server where no topology is given."""
     shared = {v.id: v for c in clients.values() for v in c.variables if len(owners[v.id]) > 1}
+    homes = _homes(clients, shared)
     local, declared = dict(clients), dict[Hashable, Client]()
-    homes: dict[int, dict[Hashable, cp.Variable]] = {}
-    alike = {key: _copy(v, "") for key, v in shared.items()}
     for name, client in clients.items():
-        mine = {
-            v.id: twin(alike[v.id], f"{v.name()}@{name}")
-            for v in client.variables
-            if v.id in shared
-        }
+        mine = {v.id: homes[v.id][name] for v in client.variables if v.id in shared}
         local[name] = _localised(common.clients.get(name, client), mine)
         if common.cost is not None:
             declared[name] = _localised(client, mine)
-        for v in client.variables:
-            homes.setdefault(v.id, {})[name] = mine.get(v.id, v)
     servers = _explicit_servers(agreements, owners, local)
     links: list[Link] = []
     if pairs:
@@ -195,6 +188,20 @@ def _form(
     if not may_part and form.hub is None:
         check_connected(local, form.graph)
     return form
+
+
+def _homes(
+    clients: Mapping[Hashable, Client], shared: Mapping[int, cp.Variable]
+) -> dict[int, dict[Hashable, cp.Variable]]:
+    """Variable id -> {client: the variable, or the client's copy of it if it is shared}."""
+    homes: dict[int, dict[Hashable, cp.Variable]] = {}
+    alike = {key: _copy(v, "") for key, v in shared.items()}
+    for name, client in clients.items():
+        for v in client.variables:
+            one = alike.get(v.id)
+            mine = v if one is None else twin(one, f"{v.name()}@{name}")
+            homes.setdefault(v.id, {})[name] = mine
+    return homes
 
 
 def _of_lone(

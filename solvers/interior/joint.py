@@ -97,30 +97,46 @@ class Joint:
         self.agreement = agreement = Agreement.of_sides(compiled.stacked)
         forms = forms_of(compiled)
         self._one: Member | None = None
-        far = [name for name in compiled if name in set(elsewhere)]
         count, of = agreement.count, agreement.of
         merged = sp.csr_array((np.ones(of.size), (np.arange(of.size), of)), shape=(of.size, count))
         rows = sp.csr_array(agreement.rows @ merged)
+        self.clients: Clients
         self._places: list[_Place] = []
-        if not is_apart:
-            own = {name: of[compiled.columns[name]] for name in forms}
-            agreed = (rows, agreement.right) if agreement.right.size else None
-            everything = np.ones(count, dtype=bool)
-            how = {"tells_kinks": True, "takes_jumps": takes_jumps}
-            one = Member(forms, own, everything, agreed, **how)
-            self._one = one
-            self.clients: Clients = Here([one])
-            shown = int(one.shared.sum())
-            self._places.append(_Place(list(forms), one.seen, np.arange(shown)))
-            self._is_multiplier = np.arange(shown) >= shown - one.seen.multipliers
-            return
-        seen = agreement.seen
+        if is_apart:
+            far = [name for name in compiled if name in set(elsewhere)]
+            self._take_apart(forms, rows, far, reach)
+        else:
+            self._take_together(forms, rows)
+
+    def _take_together(self, forms: Mapping[Hashable, Any], rows: sp.csr_array) -> None:
+        """One participant that has all rows."""
+        agreement = self.agreement
+        own = {name: agreement.of[self._columns[name]] for name in forms}
+        agreed = (rows, agreement.right) if agreement.right.size else None
+        everything = np.ones(agreement.count, dtype=bool)
+        how = {"tells_kinks": True, "takes_jumps": self.takes_jumps}
+        one = Member(forms, own, everything, agreed, **how)
+        self._one = one
+        self.clients = Here([one])
+        shown = int(one.shared.sum())
+        self._places.append(_Place(list(forms), one.seen, np.arange(shown)))
+        self._is_multiplier = np.arange(shown) >= shown - one.seen.multipliers
+
+    def _take_apart(
+        self,
+        forms: Mapping[Hashable, Any],
+        rows: sp.csr_array,
+        far: Sequence[Hashable],
+        reach: Reach | None,
+    ) -> None:
+        """A participant for each client, and one for what they agree on."""
+        agreement, seen = self.agreement, self.agreement.seen
         index = np.cumsum(seen) - 1
         here: list[Member] = []
         openings: dict[Hashable, Opening] = {}
         places, names = [], []
         for name in [*far, *(name for name in forms if name not in far)]:
-            known, opening = opened(agreement, compiled.columns[name])
+            known, opening = opened(agreement, self._columns[name])
             if name in far:
                 openings[name] = opening
             else:
