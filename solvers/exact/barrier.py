@@ -27,7 +27,6 @@ class Barrier:
     is_exact = False
 
     def refuses(self, subproblem: Subproblem) -> str:
-        """See :class:`dald_model.solvers.base.Solver`."""
         form = subproblem.form
         if form is None or form.complete:
             return "it has no smooth function in a constraint"

@@ -42,14 +42,12 @@ class Nuclear:
     is_exact = False
 
     def refuses(self, subproblem: Subproblem) -> str:
-        """See :class:`dald_model.solvers.base.Solver`."""
         form = subproblem.form
         if form is None or form.complete:
             return "it has no nuclear norm"
         return "" if nuclear_form(form) else not_quadratic(form)
 
     def open(self, subproblems: Sequence[Subproblem]) -> Session:
-        """See :class:`dald_model.solvers.base.Solver`."""
         return _Session(subproblems)
 
 

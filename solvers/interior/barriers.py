@@ -9,10 +9,11 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import wrightomega
 
+from dald_model.solvers.interior.cones import Cone
 from dald_model.solvers.interior.rows import Rows
 
 
-class Triples:
+class Triples(Cone):
     """Cones of three entries without symmetry; a subclass has the barrier of the dual."""
 
     def __init__(self, count: int) -> None:
@@ -31,7 +32,6 @@ class Triples:
         raise NotImplementedError
 
     def scale(self, s: np.ndarray, z: np.ndarray) -> None:
-        """See :class:`Cone`."""
         s, z = s.reshape(-1, 3), z.reshape(-1, 3)
         self._s, self._z = s, z
         gradient, hessian = self.dual(z)
@@ -40,22 +40,15 @@ class Triples:
         self._root, self._inverse = _roots(s, z, mu, gradient, self._shadow, hessian)
 
     def squared(self, v: np.ndarray) -> np.ndarray:
-        """See :class:`Cone`."""
         bent = np.matvec(self._root.swapaxes(-1, -2), v.reshape(-1, 3))
         return np.matvec(self._root, bent).ravel()
 
     def inverse(self, v: np.ndarray) -> np.ndarray:
-        """See :class:`Cone`."""
         bent = np.matvec(self._inverse, v.reshape(-1, 3))
         return np.matvec(self._inverse.swapaxes(-1, -2), bent).ravel()
 
     def curvature(self, rows: Rows) -> np.ndarray:
-        """See :class:`Cone`."""
         return rows.blocked(self._inverse).gram()
-
-    def own(self, s: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """See :class:`Cone`."""
-        return z
 
     def correction(self, ds: np.ndarray, dz: np.ndarray, centring: float) -> np.ndarray:
         """See :class:`Cone`; without the third order, which costs more than it saves here."""
@@ -105,7 +98,6 @@ class Exponential(Triples):
         return gradient, hessian
 
     def primal(self, s: np.ndarray) -> np.ndarray:
-        """See :class:`_Triples`."""
         one, two, three = s.T
         omega = np.real(wrightomega(1 - one / two - np.log(two) + np.log(three)))
         first = 1 / ((omega - 1) * two)
@@ -113,7 +105,6 @@ class Exponential(Triples):
         return np.stack([first, second, omega / ((1 - omega) * three)], 1)
 
     def is_inside(self, s: np.ndarray, z: np.ndarray) -> bool:
-        """See :class:`_Triples`."""
         own = (s[:, 1] > 0) & (s[:, 2] > 0) & (s[:, 1] * np.log(s[:, 2] / s[:, 1]) > s[:, 0])
         gap = z[:, 1] - z[:, 0] - z[:, 0] * np.log(-z[:, 2] / z[:, 0])
         return bool((own & (z[:, 0] < 0) & (z[:, 2] > 0) & (gap > 0)).all())
@@ -132,7 +123,6 @@ class Power(Triples):
         return np.stack([np.sqrt(1 + self._a), np.sqrt(2 - self._a), zero], 1).ravel()
 
     def dual(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """See :class:`_Triples`."""
         one, two, three, a = *z.T, self._a
         power = (one / a) ** (2 * a) * (two / (1 - a)) ** (2 - 2 * a)
         gap = power - three**2
@@ -164,7 +154,6 @@ class Power(Triples):
         return -found
 
     def is_inside(self, s: np.ndarray, z: np.ndarray) -> bool:
-        """See :class:`_Triples`."""
         a = self._a
         own = (s[:, :2] > 0).all(axis=1) & (s[:, 0] ** a * s[:, 1] ** (1 - a) > np.abs(s[:, 2]))
         power = (z[:, 0] / a) ** a * (z[:, 1] / (1 - a)) ** (1 - a)

@@ -26,12 +26,10 @@ class Plain:
     """The reference of an aggregator, which adds in one process."""
 
     def total(self, arrays: Sequence[Any]) -> Any:
-        """See :class:`Aggregator`."""
         first, *others = arrays
         return sum(others, first)
 
     def least(self, numbers: Sequence[float]) -> float:
-        """See :class:`Aggregator`."""
         return min(numbers)
 
 
@@ -69,7 +67,6 @@ class Here:
         self._log: list[Sequence[Sequence[Call]]] = []
 
     def ask(self, calls: Sequence[Sequence[Call]]) -> list[list[Any]]:
-        """See :class:`Clients`."""
         found = [
             [getattr(one, name)(*given) for name, *given in mine]
             for one, mine in zip(self._those, calls, strict=True)
@@ -96,11 +93,9 @@ class Here:
         self._log = balanced if keeps_units else []
 
     def kept(self) -> Any:
-        """See :class:`Clients`."""
         return self._log
 
     def restore(self, kept: Any) -> None:
-        """See :class:`Clients`."""
         with np.errstate(all="ignore"):
             for calls in kept:
                 self.ask(calls)

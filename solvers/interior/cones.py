@@ -60,7 +60,7 @@ class Cone(Protocol):
 
         The largest part of what a step moves, where slacks are small.
         """
-        ...
+        return z
 
     def correction(self, ds: np.ndarray, dz: np.ndarray, centring: float) -> np.ndarray:
         r""":math:`(W^\top W)^{-1} d_s` of a step to :math:`\sigma \mu`, from the predicted one."""
@@ -71,7 +71,7 @@ class Cone(Protocol):
         ...
 
 
-class Orthant:
+class Orthant(Cone):
     """Nonnegative numbers."""
 
     def __init__(self, size: int) -> None:
@@ -79,37 +79,29 @@ class Orthant:
         self._is_held: np.ndarray | None = None  # of an active set, else of none
 
     def start(self) -> np.ndarray:
-        """See :class:`Cone`."""
         self._is_held = None
         return np.ones(self.size)
 
     def scale(self, s: np.ndarray, z: np.ndarray) -> None:
-        """See :class:`Cone`."""
         self._s, self._z = s, z
         self.ratio = s / z if self._is_held is None else np.where(self._is_held, HELD_ROW, np.inf)
 
     def squared(self, v: np.ndarray) -> np.ndarray:
-        """See :class:`Cone`."""
         return self.ratio * v
 
     def inverse(self, v: np.ndarray) -> np.ndarray:
-        """See :class:`Cone`."""
         return v / self.ratio
 
     def curvature(self, rows: Rows) -> np.ndarray:
-        """See :class:`Cone`."""
         return rows.gram(1 / self.ratio)
 
     def own(self, s: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """See :class:`Cone`."""
         return s / self.ratio
 
     def correction(self, ds: np.ndarray, dz: np.ndarray, centring: float) -> np.ndarray:
-        """See :class:`Cone`."""
         return self._z + (ds * dz - centring) / self._s
 
     def longest(self, ds: np.ndarray, dz: np.ndarray) -> float:
-        """See :class:`Cone`."""
         return _within(max((-ds / self._s).max(), (-dz / self._z).max()))
 
     def settled(self, s: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -129,57 +121,46 @@ class Kinks(Orthant):
         self.count = count
 
     def scale(self, s: np.ndarray, z: np.ndarray) -> None:
-        """See :class:`Cone`."""
         super().scale(s, z)
         inverse = 1 / self.ratio
         one, two = inverse[: self.count], inverse[self.count :]
         self._tops = one + two, two - one
 
     def joined(self, heads: np.ndarray, tails: np.ndarray) -> np.ndarray:
-        """See :meth:`SecondOrder.joined`."""
         return np.concatenate([heads - tails, heads + tails])
 
     def heads(self, z: np.ndarray) -> np.ndarray:
-        """See :meth:`SecondOrder.heads`."""
         return z[: self.count] + z[self.count :]
 
     def tails(self, z: np.ndarray) -> np.ndarray:
-        """See :meth:`SecondOrder.tails`."""
         return z[self.count :] - z[: self.count]
 
     def norms(self, tails: np.ndarray) -> np.ndarray:
-        """See :meth:`SecondOrder.norms`."""
         return np.abs(tails)
 
     def held(self, weights: np.ndarray) -> np.ndarray:
-        """See :meth:`SecondOrder.held`."""
         return np.concatenate([weights, weights]) / 2
 
     def reduced(self, rows: Rows) -> np.ndarray:
-        """See :meth:`SecondOrder.reduced`."""
         one, two = self.ratio[: self.count], self.ratio[self.count :]
         return rows.gram(4 / (one + two))
 
     def tops(self) -> tuple[np.ndarray, np.ndarray]:
-        """See :meth:`SecondOrder.tops`."""
         return self._tops
 
     def along(self, tails: np.ndarray) -> np.ndarray:
-        """See :meth:`SecondOrder.along`."""
         return tails
 
     def beside(self, heads: np.ndarray) -> np.ndarray:
-        """See :meth:`SecondOrder.beside`."""
         return heads
 
     def sided(
         self, s: np.ndarray, z: np.ndarray, weights: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """See :meth:`SecondOrder.sided`."""
         return self.heads(s) / 2, *self.settled(s, z)
 
 
-class SecondOrder:
+class SecondOrder(Cone):
     r"""Cones :math:`u_0 \ge \|u_1\|_2` of one width, (k, d)."""
 
     def __init__(self, count: int, width: int) -> None:
@@ -188,14 +169,12 @@ class SecondOrder:
         self._sides: Sides | None = None  # of an active set, else of none
 
     def start(self) -> np.ndarray:
-        """See :class:`Cone`."""
         self._sides = None
         found = np.zeros((self.count, self.width))
         found[:, 0] = 1.0
         return found.ravel()
 
     def scale(self, s: np.ndarray, z: np.ndarray) -> None:
-        """See :class:`Cone`."""
         self._s, self._z = self._table(s), self._table(z)
         if self._sides is not None:
             return
@@ -209,19 +188,16 @@ class SecondOrder:
         self._lambda = self._times(self._z)
 
     def squared(self, v: np.ndarray) -> np.ndarray:
-        """See :class:`Cone`."""
         if self._sides is not None:
             return np.zeros(v.size)  # which only a run in the interior asks for
         return self._quadratic(self._table(v), self._w, self._eta**2)
 
     def inverse(self, v: np.ndarray) -> np.ndarray:
-        """See :class:`Cone`."""
         if self._sides is not None:
             return self._sides.inverse(self._table(v)).ravel()
         return self._quadratic(self._table(v), _reflected(self._w), self._eta**-2)
 
     def curvature(self, rows: Rows) -> np.ndarray:
-        """See :class:`Cone`."""
         identity = np.eye(self.width - 1)
         inside = self._w[:, 1:]
         blocks = np.empty((self.count, self.width, self.width))
@@ -284,7 +260,6 @@ class SecondOrder:
         return np.repeat(heads, self.width - 1)
 
     def own(self, s: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """See :class:`Cone`."""
         if self._sides is not None:
             return self.inverse(s) + self._sides.beyond(self._table(z)).ravel()
         return z
@@ -314,7 +289,6 @@ class SecondOrder:
         return heads, _beside(heads, at).ravel(), multipliers.ravel()
 
     def correction(self, ds: np.ndarray, dz: np.ndarray, centring: float) -> np.ndarray:
-        """See :class:`Cone`."""
         one = self._times(self._table(ds), is_inverse=True)
         two = self._times(self._table(dz))
         wanted = _product(self._lambda, self._lambda) + _product(one, two)
@@ -322,7 +296,6 @@ class SecondOrder:
         return self._times(_divided(self._lambda, wanted), is_inverse=True).ravel()
 
     def longest(self, ds: np.ndarray, dz: np.ndarray) -> float:
-        """See :class:`Cone`."""
         both = self._table(ds), self._table(dz)
         return _to_boundary(np.concatenate([self._s, self._z]), np.concatenate(both))
 
@@ -378,7 +351,7 @@ class Sides(NamedTuple):
         return np.sqrt(self.bends)[:, None, None] * (np.eye(outer.shape[1]) - outer)
 
 
-class Semidefinite:
+class Semidefinite(Cone):
     r"""Symmetric matrices of one size by their scaled upper triangles, column by column."""
 
     def __init__(self, count: int, side: int) -> None:
@@ -390,11 +363,9 @@ class Semidefinite:
         self.size, self.degree = count * self._row.size, count * side
 
     def start(self) -> np.ndarray:
-        """See :class:`Cone`."""
         return self._flat(np.broadcast_to(np.eye(self.side), (self.count, self.side, self.side)))
 
     def scale(self, s: np.ndarray, z: np.ndarray) -> None:
-        """See :class:`Cone`."""
         self._z = z
         of_s = np.linalg.cholesky(self._matrices(s))
         of_z = np.linalg.cholesky(self._matrices(z))
@@ -404,17 +375,14 @@ class Semidefinite:
         self._inverse = _transposed((of_z @ left) / root)
 
     def squared(self, v: np.ndarray) -> np.ndarray:
-        """See :class:`Cone`."""
         both = self._r @ _transposed(self._r)
         return self._flat(both @ self._matrices(v) @ both)
 
     def inverse(self, v: np.ndarray) -> np.ndarray:
-        """See :class:`Cone`."""
         both = _transposed(self._inverse) @ self._inverse
         return self._flat(both @ self._matrices(v) @ both)
 
     def curvature(self, rows: Rows) -> np.ndarray:
-        """See :class:`Cone`."""
         height = self._row.size
         # The map of one triangle as a matrix: each unit vector goes through it
         units = np.zeros((height, self.side, self.side))
@@ -424,12 +392,7 @@ class Semidefinite:
         table = bent[..., self._row, self._column] * self._weight
         return rows.blocked(_transposed(table)).gram()
 
-    def own(self, s: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """See :class:`Cone`."""
-        return z
-
     def correction(self, ds: np.ndarray, dz: np.ndarray, centring: float) -> np.ndarray:
-        """See :class:`Cone`."""
         one = self._inverse @ self._matrices(ds) @ _transposed(self._inverse)
         two = _transposed(self._r) @ self._matrices(dz) @ self._r
         wanted = (one @ two + two @ one) / 2
@@ -439,7 +402,6 @@ class Semidefinite:
         return self._flat(_transposed(self._inverse) @ wanted @ self._inverse)
 
     def longest(self, ds: np.ndarray, dz: np.ndarray) -> float:
-        """See :class:`Cone`."""
         one = self._inverse @ self._matrices(ds) @ _transposed(self._inverse)
         two = _transposed(self._r) @ self._matrices(dz) @ self._r
         root = np.sqrt(self._lambda)
