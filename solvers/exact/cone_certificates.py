@@ -29,6 +29,7 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 
 from dald_model.compile.form import LINEAR, ConeProgram, cone_height
+from dald_model.sizes import EPSILONS
 
 CERTIFIED = 1e4
 """How far a certificate has to reach."""
@@ -39,8 +40,6 @@ the share of the largest multiplier, in units of its row, below which one is a s
 
 MARGIN = 1e2
 """How many times farther than the worst of its rows says a direction may be from the cones."""
-NOTHING_LEFT = 1e-15
-"""Of its terms: a sum that is less is zero for doubles, however far points may be."""
 BALANCES = 10
 """How often rows and columns are divided by the roots of their largest entries."""
 
@@ -70,7 +69,7 @@ def is_infeasible(cone: ConeProgram, multipliers: Any) -> bool:
     by_rows = abs(sp.csc_array(cone.rows)[told > TIGHT * told.max()]).sum(axis=0)
     if ((by_rows > 0) & (left > TIGHT * sizes)).any():
         return False
-    return CERTIFIED * float(left[left > NOTHING_LEFT * sizes].sum()) <= -fall
+    return CERTIFIED * float(left[left > EPSILONS * sizes].sum()) <= -fall
 
 
 def _of_linear_rows(cone: ConeProgram) -> tuple[ConeProgram, np.ndarray]:

@@ -35,7 +35,8 @@ TRIED_FROM = (0.1, 1e-2, 1e-4)
 """Steps of x, in lengths, from which on it is tried whether the tight rows are known; slacks much
 smaller than the last would be rounding of g."""
 LAST_STEPS = 8
-"""Newton's steps with these at most: errors of TRIED_FROM are squared each time."""
+"""Newton's steps with these at most: errors of TRIED_FROM are squared each time; with 6 a logistic
+loss below a bound, weakly held, was not answered."""
 LEAST_SLACK = 0.1
 """Share of what g + s is off that slacks are at least: where g bends, they would reach zero before
 g does, and steps be short from there."""

@@ -29,7 +29,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve
 
-from dald_model.sizes import LIMIT, SPARSE
+from dald_model.sizes import LIMIT, SAME, SPARSE, SUMMED
 from dald_model.solvers.exact.line_search import FLATTER_SLOPE, flattened
 
 
@@ -112,9 +112,6 @@ QUICK = 8
 """Steps after which minimisers for larger D are looked for first."""
 WEAKENED = 0.3
 """Which share of the diagonal of R'R these D are at first, and their ratio."""
-LEFT_OVER, REFINED = 1e-9, 1e-13
-"""Shares of the largest numbers in them up to which equations may be off, and to which they are
-solved once more."""
 ITERATED, MOST_PRODUCTS = 150, 60
 """Size of equations from which on conjugate gradients come first, of so many products at most."""
 
@@ -276,7 +273,7 @@ class LowRankClient:
         inverse = mask / (self.diagonal + self._squares)
         x = mask * -self._last
         left = right - self.diagonal * x - mask * (self._back @ (self._root @ x))
-        goal = REFINED * np.abs(right).max()
+        goal = SUMMED * np.abs(right).max()
         step = scaled = inverse * left
         gain = left @ scaled
         for _ in range(MOST_PRODUCTS):
@@ -342,7 +339,7 @@ class LowRankClient:
             size = parts[live].max(initial=0.0)
             off = np.where(live, tilt + held + slopes, 0.0)
             missed = np.abs(off).max(initial=0.0)
-            if missed <= REFINED * size:
+            if missed <= SUMMED * size:
                 break
             self._last = np.zeros(x.size)
             more = self._solved(np.flatnonzero(live), off)
@@ -352,7 +349,7 @@ class LowRankClient:
             values = self._root @ x
             tilt = linear + self._back @ values
         self._last = np.where(live, x, 0.0)
-        return (x, values, tilt) if missed <= LEFT_OVER * size and np.isfinite(x).all() else None
+        return (x, values, tilt) if missed <= SAME * size and np.isfinite(x).all() else None
 
 
 def by_columns(matrix: Any, factors: np.ndarray) -> Any:

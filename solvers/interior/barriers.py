@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import wrightomega
 
+from dald_model.sizes import HALVINGS
 from dald_model.solvers.interior.cones import Cone
 from dald_model.solvers.interior.rows import Rows
 
@@ -61,7 +62,9 @@ class Triples(Cone):
         with np.errstate(all="ignore"):
             if self.is_inside(self._s + ds, self._z + dz):
                 return 1.0
-            while outside - inside > CLOSE * outside and outside > NO_STEP:
+            for _ in range(HALVINGS):
+                if outside - inside <= CLOSE * outside:
+                    break
                 step = (inside + outside) / 2
                 if self.is_inside(self._s + step * ds, self._z + step * dz):
                     inside = step
@@ -70,8 +73,8 @@ class Triples(Cone):
         return inside
 
 
-CLOSE, NO_STEP = 1e-2, 1e-10
-"""How near a step is to the longest one, relative to it, and what is no step any more."""
+CLOSE = 1e-2
+"""How near a step is to the longest one, relative to it."""
 
 
 class Exponential(Triples):

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from dald_model.sizes import ORDER
+from dald_model.sizes import HALVINGS, ORDER
 from dald_model.solvers.interior.clients import Aggregator, Call, Clients, Plain
 from dald_model.solvers.interior.factor import factored
 from dald_model.solvers.interior.scaled import Units
@@ -47,7 +47,7 @@ KEPT = (
     "first_ratio",
 )
 """Attributes that follow from the clients' last answers."""
-NO_HALF = 1e-8
+SHORTEST = 2.0**-HALVINGS
 """A step that is not halved any more."""
 ALMOST = 0.99
 """Share of the way to the boundary that a step takes, as in Clarabel."""
@@ -251,7 +251,7 @@ class Coordinator:
             step = self._sum.least(self._ask(("defined", step))[0])
         self._go(step, now)
         # Newton's step of what is not linear may overshoot; rounding is no overshoot
-        while not is_linear and step > NO_HALF and not self._falls(before, mu, tau, step * share):
+        while not is_linear and step > SHORTEST and not self._falls(before, mu, tau, step * share):
             step /= 2
             self._go(step, now)
 
@@ -291,7 +291,7 @@ class Coordinator:
                 continue
             self._measure(("go", step), *after)
             # Newton's step of what is not linear may overshoot
-            while self.is_free and step > NO_HALF and not self._drops(before, step):
+            while self.is_free and step > SHORTEST and not self._drops(before, step):
                 step /= 2
                 self._measure(("go", step))
 

@@ -10,10 +10,10 @@ import scipy.sparse as sp
 from scipy.linalg import get_lapack_funcs
 from scipy.sparse.linalg import LinearOperator, gmres, splu
 
+from dald_model.sizes import SUMMED
+
 POTRF, POTRS, GETRF, GETRS = get_lapack_funcs(("potrf", "potrs", "getrf", "getrs"))
 """LAPACK itself, as scipy's checks take longer than a solve of 50 unknowns."""
-REGULAR = 1e-12
-"""Share of its size that a diagonal is regularised by before a factor is taken of it."""
 REGULAR_ROWS, REFINED_TO = 1e-8, 1e-13
 """What regularises multipliers of rows of length one, and the share of a right side that a
 refinement leaves, both as in Clarabel: dependent rows leave rounding over this in multipliers."""
@@ -28,7 +28,7 @@ def factored(total: Any, is_multiplier: np.ndarray) -> Callable[[np.ndarray], np
     """A solve, refined; the matrix is quasidefinite with a regularisation."""
     diagonal = total.diagonal()
     size = float(np.abs(diagonal).max(initial=0.0))
-    bump = REGULAR * np.where(diagonal != 0, np.abs(diagonal), size or 1.0)
+    bump = SUMMED * np.where(diagonal != 0, np.abs(diagonal), size or 1.0)
     bump = np.where(is_multiplier, -REGULAR_ROWS, bump + 1e-16 * size)
     if sp.issparse(total):
         options = {"SymmetricMode": True}

@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from dald_model.sizes import HALVINGS, SUMMED
 from dald_model.solvers.interior.cones import HELD_ROW, Orthant
-from dald_model.solvers.interior.factor import REGULAR, pivoted
+from dald_model.solvers.interior.factor import pivoted
 from dald_model.solvers.interior.programme import Group
 from dald_model.solvers.interior.scaled import Scaled
 
@@ -310,7 +311,7 @@ class Participant(Scaled):
         sign = np.where(own < self.x.size, 1.0, -1.0)
         at = np.arange(own.size)
         size = np.abs(block).max(axis=1, initial=0.0)
-        block[at, at] += sign * REGULAR * np.maximum(size, 1e-3)
+        block[at, at] += sign * SUMMED * np.maximum(size, 1e-3)
         self._solve = pivoted(block)
         self._join = full[np.ix_(own, known)]
         self._share = self._solve(self._join)
@@ -432,7 +433,7 @@ class Participant(Scaled):
 
     def defined(self, step: float) -> float:
         """The step, halved until smooth terms have values there."""
-        for _ in range(60):
+        for _ in range(HALVINGS):
             at = (self.x + step * self._dx) / (self._tau + step * self._dtau)
             if all(np.isfinite(term.at(at)[0]) for term in self._smooth):
                 return step
