@@ -9,6 +9,9 @@ in the solution is of size 1:
 .. math::
     x = \sigma D z, \quad D = \operatorname{diag}(H)^{-1/2}, \quad
     \sigma \approx \max(\|D c\|_\infty, \|D^{-1} x\|_\infty).
+
+Where H is singular, as of voltages that equality rows alone tell, it is given
+:math:`H + E^\top W E` and :math:`c - E^\top W e`, which have the same minimisers and multipliers.
 """
 
 from __future__ import annotations
@@ -96,6 +99,7 @@ class ActiveSet:
         self._sense = np.zeros((count, self._width), dtype=np.intc)
         self._sense[:, self._simple + self._others.size :] = np.where(needed, EQUALITY, 0)
 
+        self._levels, self._weights = levels, np.zeros(levels.shape)
         self._hessians = np.empty((count, size, size))
         self._units = np.ones((count, size))
         self._rows = np.zeros(self._general.shape)
@@ -139,6 +143,12 @@ class ActiveSet:
     def factor(self, which: np.ndarray, hessians: np.ndarray) -> np.ndarray:
         """Take new H for some clients; failed are those that DAQP would regularise."""
         units, scaled, failed = _scaled(hessians)
+        if failed.any() and self._levels.size:
+            rows, weights = self._equalities[which], np.zeros((which.size, self._levels.shape[1]))
+            weights[failed] = equality_weights(hessians[failed], rows[failed])
+            held = hessians + (rows * weights[:, :, None]).transpose(0, 2, 1) @ rows
+            units, scaled, failed = _scaled(held)
+            self._weights[which] = weights
         rows, lengths = unit_rows(self._general[which] * units[:, None, :])
         divisors = np.concatenate([units[:, : self._simple], lengths], axis=1)
         self._hessians[which], self._units[which] = scaled, units
@@ -159,6 +169,10 @@ class ActiveSet:
         """Minimise for c = ``linear``, from where each client's last solve ended."""
         at = selection(which)
         units = self._units[at]
+        weights, rows = self._weights[at], self._equalities[at]
+        is_held = weights.any()
+        if is_held:
+            linear = linear - times(rows.transpose(0, 2, 1), weights * self._levels[at])
         linear = units * linear
         gradient_scale = np.abs(linear).max(axis=1)
         outgrown = gradient_scale > OUTGROWN * self._sizes[which]
@@ -179,6 +193,8 @@ class ActiveSet:
         energy = np.vecdot(bent, points)
         failed = ~(ended & self._fits(at, linear, points, forces, bent))
         points *= units
+        if is_held:
+            energy -= np.vecdot(weights, times(rows, points) ** 2)
         simple, others = self._simple, self._others.size
         inequality = np.zeros((which.size, self._bounds.size + others))
         bounds = self._of_bounds(forces, at) * self._shares[at]
@@ -282,6 +298,24 @@ def _scaled(hessians: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     units = variable_scales(hessians)
     scaled = hessians * outer(units)
     return units, scaled, triangles(scaled, SINGULAR)[1]
+
+
+def equality_weights(hessians: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Weights W of equality rows (k, p, m) that bend them as H bends what they are of, (k, p).
+
+    A variable without curvature has that of the rows which others tell a weight of.
+    """
+    bends, squares = np.diagonal(hessians, axis1=1, axis2=2), rows**2
+    weights = np.zeros(rows.shape[:2])
+    for _ in range(rows.shape[1] + 1):
+        known = np.divide(1.0, bends, out=np.zeros(bends.shape), where=bends > 0)
+        reach = (squares * known[:, None, :]).max(axis=2)
+        weights = np.divide(1.0, reach, out=np.zeros(reach.shape), where=reach > 0)
+        told = np.where(bends > 0, bends, (squares * weights[:, :, None]).max(axis=1))
+        if np.array_equal(told > 0, bends > 0):
+            break
+        bends = told
+    return weights
 
 
 def made_up(size: int, rows: int, bounds: int) -> daqp.Model:

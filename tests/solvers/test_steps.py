@@ -258,6 +258,32 @@ def test_rows_without_a_common_point_fail_and_others_do_not_of_semismooth_newton
         assert step.points[0].tolist() == [1.0, 0.0]
 
 
+@pytest.mark.parametrize("weight", [1e-6, 1.0, 1e6])
+def test_variables_that_equality_rows_alone_tell(weight: float) -> None:
+    """Flows along a line of buses: of the angles none but the last is curved."""
+    rng, count = np.random.default_rng(7), 6
+    D = np.diff(np.eye(count), axis=0)  # from the angles to the flows
+    H = np.diag([*range(1, count + 1), *np.zeros(count - 1), weight])
+    c, d = rng.normal(size=2 * count), rng.normal(size=count)
+    E = np.hstack([np.eye(count), D.T @ D])
+    A = np.hstack([np.zeros((2 * len(D), count)), np.vstack([D, -D])])
+    given = form(2 * count, (E, d), (A, np.full(len(A), 0.3)))
+    c[count:-1] = 0.0
+    method, step = run(ActiveSet, [given], H[None], c[None])
+    for one in (step, method.solve(np.arange(1), c[None])):
+        x, nu, force = one.points[0], one.equality[0], one.inequality[0]
+        assert not one.failed[0]
+        assert (force >= 0).all()
+        assert force.any()
+        slack = 0.3 - A @ x
+        size = np.abs(x).max() * max(1.0, weight)
+        np.testing.assert_allclose(E @ x, d, atol=1e-10 * size)
+        assert slack.min() >= -1e-10 * size
+        assert np.abs(slack * force).max() <= 1e-9 * size
+        np.testing.assert_allclose(H @ x + c + E.T @ nu + A.T @ force, 0, atol=1e-9 * size)
+        assert one.energy[0] == pytest.approx(x @ H @ x, abs=1e-9 * size)
+
+
 def test_without_curvature_another_solver_takes_over() -> None:
     """An intercept of the client's own, which no edge holds: H is singular in it."""
     rng = np.random.default_rng(6)
