@@ -28,10 +28,10 @@ from dald_model.solvers.exact.native import STATUSES, solved_once
 from dald_model.text import SHOWN, counted
 from dald_model.values import flat
 
-CARRIED = 1e-3
+CARRYING_SHARE = 1e-3
 """Share of the largest multiplier from which on a row has part in a proof: an interior point leaves
 multipliers of other rows at some 1e-6 of it."""
-HALF = 0.5
+LEAST_RAY = 0.5
 """Length that a ray has at least: where there is any, the steepest reaches the box of one."""
 
 
@@ -59,7 +59,7 @@ def contradiction(
     vertex = infeasibility(cone)  # of linear rows: it rests on as few as may be
     z = z if vertex is None else vertex
     sizes = np.abs(z) * np.sqrt(sp.csr_array(cone.rows).power(2).sum(axis=1))
-    carried = np.where(sizes >= CARRIED * sizes.max(), z, 0.0)
+    carried = np.where(sizes >= CARRYING_SHARE * sizes.max(), z, 0.0)
     fall = -float(cone.rhs @ carried)
     found = []
     for name, part in rows.items():
@@ -140,7 +140,7 @@ def _steepest(cone: ConeProgram) -> np.ndarray | None:
     )
     found = solved_once(rays)
     ray, slacks = np.array(found.x), np.array(found.s)[:height]
-    is_whole = STATUSES.get(str(found.status)) == "optimal" and np.abs(ray).max() >= HALF
+    is_whole = STATUSES.get(str(found.status)) == "optimal" and np.abs(ray).max() >= LEAST_RAY
     return ray if is_whole and is_unbounded(cone, ray, slacks) else None
 
 

@@ -95,10 +95,7 @@ def default_stopping(membership: Membership, method: Method) -> Stopping:
     this solved all 336; one sweep solved 332 and took 1.4 times the rounds on absolute losses and
     on linear programs and 1.1 times on l1 logistic regression (geometric means); a factor of 0.9
     took 0.7 times on the first two, but 4 times on the third (3 of 26 solved). Least squares,
-    plain, constrained or ill-conditioned, and lasso are alike to 3 %. On eight bipartite graphs
-    this solved all 56, one sweep 55, a factor of 0.9 48. Before, against a factor of 0.9: two to
-    five sweeps per update took 1.4 to 3.8 times the rounds, (B3) 1.4 to 2.1, proximal terms 1.0 to
-    2.6, and edge copies, a server for each edge so that there are two blocks, 1.7 to 6.
+    plain, constrained or ill-conditioned, and lasso are alike to 3 %.
 
     A partial cycle gets loops enough for everybody to have had a turn on average, and the full
     one.

@@ -15,20 +15,20 @@ from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status, Termination
 from dald_model.schedule.round_state import Residuals
 
-PERIOD = 25
+LOOK_EVERY = 25
 """Rounds between two looks."""
 ROUNDS_STALLED = 500
 """Rounds without improvement after which a run counts as stalled; kinks may take hundreds."""
-DOUBT = 50
+ROUNDS_DOUBTED = 50
 """The same after which it is asked, once, whether there is an optimum at all: proposals of an
 acceleration keep the residuals of an infeasible problem from being steady."""
-GREW = 1e8
+DIVERGED_BY = 1e8
 """A residual this many times its size in the first rounds counts as diverged."""
 STEADY = 2e-2
 """Relative change between two looks below which a residual counts as steady."""
-SHOWING = "disclose='curvature', if clients may show sums of their curvature"
+REMEDY = "disclose='curvature', if clients may show sums of their curvature"
 """The way out for owners whose answers jump with the prices, as those of linear programmes do."""
-DRIFT = 0.9
+LASTING = 0.9
 """Share of their speed between two looks that points drift which go on like that the same way."""
 
 
@@ -71,12 +71,12 @@ class FailureMonitor:
         """A termination if the run has failed, else None; ``inner`` counts from 1."""
         self.count(round_, inner, found, merit)
         worst = max(found.primal_scaled, found.dual_scaled)
-        if round_ // PERIOD > self._looked and (termination := self._closely(round_, state)):
+        if round_ // LOOK_EVERY > self._looked and (termination := self._closely(round_, state)):
             return termination
-        self._looked = round_ // PERIOD
-        is_out = not math.isfinite(worst) or worst > GREW * self._early
+        self._looked = round_ // LOOK_EVERY
+        is_out = not math.isfinite(worst) or worst > DIVERGED_BY * self._early
         is_stuck = round_ - self._since >= self.patience
-        is_doubtful = is_stuck or round_ - self._since >= DOUBT
+        is_doubtful = is_stuck or round_ - self._since >= ROUNDS_DOUBTED
         if (is_out or is_doubtful) and (termination := self.prove(state)):
             return termination
         if is_out:
@@ -93,7 +93,7 @@ class FailureMonitor:
                 edge,
                 f"no improvement for {self.patience} rounds; the largest residual is on edge "
                 f"{edge}; see result.diagnose(), then try another solver (solver='CLARABEL'), rho "
-                f"left to its default, or solve(start=result), or {SHOWING}; last, a larger "
+                f"left to its default, or solve(start=result), or {REMEDY}; last, a larger "
                 "eps_pri and eps_dual",
             )
         return None
@@ -131,7 +131,7 @@ class FailureMonitor:
                 if has_point(sub):
                     told = (
                         f"client {name!r} is feasible, but its solver finds no minimiser of its "
-                        f"objective alone; bound its variables, or solve with {SHOWING}"
+                        f"objective alone; bound its variables, or solve with {REMEDY}"
                     )
                 return Termination(Status.SOLVER_ERROR, name, told)
             if failure.status == Status.INFEASIBLE:
@@ -175,7 +175,7 @@ class FailureMonitor:
         first = (two.points - one.points) / (two.round - one.round)
         last = (three.points - two.points) / (three.round - two.round)
         before, now = np.linalg.norm(first), np.linalg.norm(last)
-        return bool(now >= DRIFT * before > 0 and first @ last >= DRIFT * before * now)
+        return bool(now >= LASTING * before > 0 and first @ last >= LASTING * before * now)
 
     def prove(self, state: State) -> Termination | None:
         """A proof that the problem has no solution; tried once, as the problem stays the same."""

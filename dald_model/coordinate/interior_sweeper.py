@@ -37,20 +37,20 @@ from dald_model.solvers.interior.joint import Joint, Opening, forms_of
 from dald_model.solvers.interior.member import Member, Seen
 from dald_model.solvers.interior.shown import sent
 
-SHARPER = 1000.0
+SHARPER_GAP = 1000.0
 """So many times smaller than the loop's tolerances violations and gap become, two rounds more:
 prices have half the digits of the value where a constraint is nearly active."""
-STEEPER = 100.0
+SHARPER_SLOPES = 100.0
 """So many times smaller still slopes become, a round more where terms are smooth: they are relative
 to the steepest of all, and prices to the steepest of one client."""
-WORTH = 1e-9
+LEAST_VALUE = 1e-9
 """Least value that a gap is relative to, as a share of the value in the first round."""
 NO_MOVE = 1e-7
 """A step that is shorter moves nothing."""
-HALVING = 3
+HALVED_IN = 3
 """Rounds in which residuals do not halve after which rounding is at work: they fall by ten a round
 near the end."""
-FAR_PATIENCE = 10
+ROUNDS_FAR_OUT = 10
 """The same far from the end, where short steps may halve nothing for a while."""
 PROVED = 1e-7
 """What of a ray of length one may be left of the zero that it ought to be: then no point within
@@ -162,7 +162,7 @@ class InteriorSweeper:
             self._since = 0
             self._halved, self._gap = min(nearest, self._halved), min(gap, self._gap)
         is_interior = self._held is None or joint.coordinator.is_free  # else rays are of a set
-        is_slow = self._since >= HALVING and self._nearest > INACCURATE
+        is_slow = self._since >= HALVED_IN and self._nearest > INACCURATE
         if is_slow and is_interior and not self._has_asked:
             # Of a ray that says something of more than one unit a program of rays knows the end
             self._has_asked = min(self._ray, self._joint.coordinator.infeasible_ray) < 1
@@ -174,13 +174,13 @@ class InteriorSweeper:
             if self._later is None:
                 self._put(joint, state)
             state.objectives = self._objectives(found)
-        patience = HALVING if self._nearest <= INACCURATE else FAR_PATIENCE
+        patience = HALVED_IN if self._nearest <= INACCURATE else ROUNDS_FAR_OUT
         is_stuck = is_stuck or self._since >= patience
         if is_stuck and self._is_stuck:
             self._give_up(joint, state)
         self._is_stuck = is_stuck
         # Where rounding ends the progress, what was reached is held against what was asked for
-        sharper, steeper = (1.0, 1.0) if is_stuck else (SHARPER, SHARPER * STEEPER)
+        sharper, steeper = (1.0, 1.0) if is_stuck else (SHARPER_GAP, SHARPER_GAP * SHARPER_SLOPES)
         primal = sharper * max(self._found.primal, self._relative(self._found))
         apart = float(np.abs(state.primal).max(initial=0.0))
         residuals = Residuals(apart, self._found.dual, primal, steeper * self._found.dual)
@@ -323,7 +323,7 @@ class InteriorSweeper:
         # Where nothing is left of a residual's worth the set has no point; the empty set of a
         # program without cones has one, unless no round comes nearer
         is_lost = worst > 1.0 and not joint.coordinator.is_free
-        if not is_lost and worst < np.inf and self._held <= CORRECTED and self._since < HALVING:
+        if not is_lost and worst < np.inf and self._held <= CORRECTED and self._since < HALVED_IN:
             return joint.coordinator.found
         self._joint = self._anew(joint)
         self._first = self._worth_first(self._joint.coordinator)
@@ -349,19 +349,14 @@ class InteriorSweeper:
         worst = min(self._worst(found), self._ray)
         is_stuck = found.step < NO_MOVE or worst > max(NO_PROGRESS * self._nearest, 1e-6)
         # Where slopes alone are left to fall, and grow tenfold, they are rounding
-        is_stuck |= self._nearest <= 1e-6 / SHARPER and worst > 10 * self._nearest
+        is_stuck |= self._nearest <= 1e-6 / SHARPER_GAP and worst > 10 * self._nearest
         return found, is_stuck and bool(np.isfinite(self._best) or not np.isfinite(worst))
 
     def _check(self, joint: Joint, state: State) -> None:
         """End with a certificate that there is no optimum, or say how near it is."""
         self._ray = joint.coordinator.infeasible_ray
         if self._ray <= PROVED:
-            name = joint.heaviest()
-            said = (
-                "no point satisfies all constraints: multipliers of the clients' constraints prove "
-                f"it, most of them of client {name!r}; relax one of these"
-            )
-            raise ClientFailedError(Termination(Status.INFEASIBLE, None, said))
+            raise _infeasible(joint.heaviest())
         if self._is_known and not self._has_ground:
             ray = joint.coordinator.falling_ray
             self._ray = min(self._ray, ray)
@@ -381,16 +376,13 @@ class InteriorSweeper:
         found = proof(self._compiled, state) if self._is_known else None
         if found is None:
             return
+        if found.status == Status.INFEASIBLE:
+            raise _infeasible(found.client)
         said = (
             "the objective falls without bound along a direction that keeps all "
             f"constraints, fastest at client {found.client!r}; bound the variables or add "
             "a regulariser"
         )
-        if found.status == Status.INFEASIBLE:
-            said = (
-                "no point satisfies all constraints: multipliers of the clients' constraints prove "
-                f"it, most of them of client {found.client!r}; relax one of these"
-            )
         raise ClientFailedError(Termination(found.status, None, said))
 
     def _worst(self, found: Found) -> float:
@@ -402,7 +394,7 @@ class InteriorSweeper:
         return max(abs(coordinator.found.value), 1 / coordinator.cost)
 
     def _relative(self, found: Found) -> float:
-        worth = max(min(abs(found.value), abs(found.bound)), WORTH * self._first)
+        worth = max(min(abs(found.value), abs(found.bound)), LEAST_VALUE * self._first)
         return abs(found.gap) / max(worth, np.finfo(float).tiny)
 
     def _put(self, joint: Joint, state: State) -> None:
@@ -413,3 +405,12 @@ class InteriorSweeper:
         state.sides = compiled.stacked.at(state.points)
         state.received = state.sides[::-1].copy()
         state.hold(slice(0, len(compiled)), held)
+
+
+def _infeasible(client: Hashable) -> ClientFailedError:
+    """The end by a proof of infeasibility, in which a client has most weight."""
+    said = (
+        "no point satisfies all constraints: multipliers of the clients' constraints prove it, "
+        f"most of them of client {client!r}; relax one of these"
+    )
+    return ClientFailedError(Termination(Status.INFEASIBLE, None, said))

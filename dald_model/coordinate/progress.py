@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 import numpy as np
 
-SHARE = 2 / 3
+PACE_SHARE = 2 / 3
 """The part of the rounds so far, the last of them, that the pace is taken from."""
-FEWEST = 3
+PACE_ROUNDS = 3
 """Rounds that it is taken from at least."""
 
 
@@ -51,7 +51,7 @@ def rounds_left(merits: np.ndarray) -> float:
         short to tell.
     """
     found = np.minimum.accumulate(np.where(np.isfinite(merits), merits, np.inf))
-    width = max(FEWEST, math.floor(SHARE * found.size))
+    width = max(PACE_ROUNDS, math.floor(PACE_SHARE * found.size))
     if found.size and found[-1] <= 1:
         return 0.0
     if found.size <= width or not np.isfinite(found[-1 - width]):

@@ -38,11 +38,11 @@ STEADY_FALL = 0.05
 """By how much of themselves these differ at most where nothing bounds the objective: a logarithm
 falls by the same in each tenfold step, the slowest power in use, :math:`x^{-0.1}`, by a fifth less.
 """
-PART = 0.05
+FALL_SHARE = 0.05
 """The least part of the whole fall that it then is: over six such steps a logarithm has a sixth."""
-MOVING = 1e-3
+MOVING_SHARE = 1e-3
 """Share of its size, in balanced units, from which on a row moves; less is a solver's tolerance."""
-LEFT_OUT = 1e-6
+SHOWN_SHARE = 1e-6
 """Share of the largest entry of a direction below which others are left out."""
 
 Points = Mapping[Hashable, np.ndarray]
@@ -128,7 +128,9 @@ def falls_forever(compiled: Decomposition, points: Points) -> Recession | None:
     found, room = followed
     falls = found[0] - found[-1]
     last = -np.diff(found[-ENOUGH_STEPS:].sum(axis=1))
-    is_steady = np.ptp(last) <= STEADY_FALL * last[-1] and last[-1] > max(room, PART * falls.sum())
+    is_steady = np.ptp(last) <= STEADY_FALL * last[-1] and last[-1] > max(
+        room, FALL_SHARE * falls.sum()
+    )
     is_unbounded = len(proof.directions) == 1 or bool(is_steady)
     clients = [name for name in compiled if name not in compiled.servers]
     client = max(clients, key=lambda name: falls[compiled.order[name]])
@@ -175,7 +177,7 @@ def _speeds(cone: ConeProgram, direction: np.ndarray, units: np.ndarray) -> tupl
     kinds = np.repeat([kind for kind, _ in cone.cones], [cone_height(*one) for one in cone.cones])
     rows = cone.rows[~np.isin(kinds, LINEAR)]
     speeds = np.abs(rows @ direction)
-    moving = speeds[speeds > MOVING * (abs(rows) @ units)]
+    moving = speeds[speeds > MOVING_SHARE * (abs(rows) @ units)]
     return (float(moving.min()), float(moving.max())) if moving.size else (1.0, 1.0)
 
 
@@ -200,7 +202,7 @@ def _said(compiled: Decomposition, direction: Points, units: Points, *, is_unbou
         for at in np.flatnonzero(np.repeat(is_users, [v.size for v in variables])).tolist():
             moves[compiled.called(name, at)] = part[at], abs(part[at] / units[name][at])
     farthest = max((far for _, far in moves.values()), default=0.0)
-    moved = {one: move for one, (move, far) in moves.items() if far > LEFT_OUT * farthest}
+    moved = {one: move for one, (move, far) in moves.items() if far > SHOWN_SHARE * farthest}
     largest = max(map(abs, moved.values()), default=1.0)
     shown = sorted(moved, key=lambda one: -moves[one][1])[:SHOWN]
     along = ", ".join(f"{one} = {moved[one] / largest:+.2g}" for one in moved if one in shown)
