@@ -52,6 +52,9 @@ CACHE, SHARED = 2**20, 2**22
 from one step of a batch to the next, where numpy's overhead is shared by enough clients."""
 ROOM = 2**25
 """Bytes of matrices of many clients that are held at once, 32 MiB."""
+FEW, MANY = 64, 300
+"""Variables of a client up to which a dense matrix of them is no work, and each is looked at by
+itself; and beyond which a hint is not worth the factor of one."""
 TOGETHER = 256
 """Clients whose numbers are taken together: enough to be fast, few enough to need little memory."""
 CACHED = 4096

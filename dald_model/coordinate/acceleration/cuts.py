@@ -11,7 +11,8 @@ from dald_model.coordinate.acceleration.coordinates import Coordinates
 from dald_model.coordinate.acceleration.master import AgreedPoints
 
 RECENT = 10
-"""Rounds for which a bound is kept whether it is active or not."""
+"""Rounds for which a bound is kept whether it is active or not. With all of ``OLDEST`` the panel
+takes as many rounds in the mean, 0.7 to 1.9 times, and more time for each."""
 OLDEST = 50
 """Rounds of which any bounds are kept."""
 GROUPS = 10

@@ -16,7 +16,7 @@ from dald_model.sizes import ROUNDING
 
 NO_CORRECTION = 1e-8
 """A correction is left out where what it divides by is this share of what it could be."""
-EDGE = 1e-6
+MARGIN = 1e-6
 """A model's response is kept this far from 0 and 1 where its stiffness is asked for."""
 AGAINST, MOST_AGAINST = 0.5, 0.25
 """Share of the size of a negative eigenvalue of a model that counts as a response, and how much of
@@ -115,7 +115,7 @@ class LocalModels:
         if self._stiffness is None:
             values, vectors = eigh(self.response)
             positive = np.where(values < 0, np.minimum(-AGAINST * values, MOST_AGAINST), values)
-            self._stiffness = composed(vectors, 1 / np.clip(positive, EDGE, 1 - EDGE) - 1)
+            self._stiffness = composed(vectors, 1 / np.clip(positive, MARGIN, 1 - MARGIN) - 1)
         return self._stiffness
 
 

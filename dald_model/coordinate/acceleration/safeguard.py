@@ -82,9 +82,11 @@ PATIENCE = 8
 GROWTH = 10.0
 """How many times the kept point's residual one of an excursion may be."""
 EARLY = 100
-"""Excursions in which a residual may also be as large as the first of the run."""
+"""Excursions in which a residual may also be as large as the first of the run: without any, 42
+models of the panel take 1.07 times the rounds, and a linear program on a path 2.6 times."""
 FARTHEST = 1e6
-"""How many times the residual a proposal may be from the image."""
+"""How many times the residual a proposal may be from the image. With ten times as many 42 models of
+the panel take 1.00 times the rounds; with a tenth 1.05 times, one with raw columns 3.4 times."""
 SIGNS = np.array([[1.0], [-1.0]])
 """Of the multiplier at the tail and at the head of an edge."""
 

@@ -17,7 +17,7 @@ from dald_model.coordinate.acceleration.evaluation import (
     Proposal,
 )
 from dald_model.coordinate.acceleration.local_models import (
-    EDGE,
+    MARGIN,
     LocalModels,
     Models,
     ModelState,
@@ -29,12 +29,12 @@ from dald_model.errors import OptionError
 from dald_model.validate import argument, check_whole
 from dald_model.values import BYTES
 
-LEARNT = 32
+MOST_ENTRIES = 32
 """Shared entries of a client up to which its responses are learned: of the gallery's models it made
 some better and some worse beyond, and those below all better."""
 SHORTEST_WAY = 0.1
 """Steps of a smaller share of the way to the models' consensus are not proposed."""
-PAUSE = 2
+ROUNDS_PAUSED = 2
 """Rounds that the secant pauses after a proposal that led nowhere. Without a pause, of seven desks'
 portfolios within one budget four stall; with up to 16 rounds a floor plan and hinges a million
 spreads from zero do. The frozen panel takes 1.00 times its rounds with either."""
@@ -72,7 +72,7 @@ class Secant:
     optimal
     """
 
-    directions: int = LEARNT
+    directions: int = MOST_ENTRIES
 
     def __post_init__(self) -> None:
         check_whole(argument(self, "directions"), self.directions)
@@ -192,11 +192,11 @@ class SecantModel(Accelerator):
 
     def reject(self, name: str) -> None:
         """See :class:`Accelerator`: pause."""
-        self._rest = PAUSE
+        self._rest = ROUNDS_PAUSED
 
 
 def _first(group: Group) -> np.ndarray:
     r"""The first responses: as curved as the penalty of one edge; a server is not curved at all."""
     if group.is_server:
-        return np.full(group.degrees.size, 1 - EDGE)
+        return np.full(group.degrees.size, 1 - MARGIN)
     return group.degrees / (1.0 + group.degrees)

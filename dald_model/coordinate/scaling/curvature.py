@@ -13,19 +13,15 @@ from dald_model.compile.form import Form, Term
 from dald_model.compile.subproblem import Subproblem
 from dald_model.declare.affine import MadeOnce
 from dald_model.declare.remote import RemoteClient
-from dald_model.sizes import TOGETHER
+from dald_model.sizes import FEW, MANY, TOGETHER
 from dald_model.solvers.arrays.terms import Terms
 from dald_model.solvers.exact.low_rank_client import LowRankClient, Separable, by_columns
 
-DIRECT = 64
-"""Up to this many variables the eigenvalues of a Hessian are computed."""
 FLOOR = 1e-4
 """Ratio of eigenvalues below which a Hessian counts as flat."""
 UNREACHED = 1e30
 """A minimum so far away is in no unit: what slopes to there, as a logistic loss does far from its
 kink, is flat."""
-TOO_MANY = 200
-"""Variables of a client beyond which it is not worth looking where its objective bends."""
 NO_CURVATURE = 1e-7
 """Ratio below which an eigenvalue is zero: a direction without curvature asks for no penalty."""
 
@@ -42,7 +38,7 @@ class Curvature:
         The diagonal of the Hessian H.
     spread : float
         :math:`\sqrt{\lambda_{\min} \lambda_{\max}}` of
-        :math:`D^{-1/2} H D^{-1/2}, \; D = \operatorname{diag} H`; one beyond ``DIRECT`` variables.
+        :math:`D^{-1/2} H D^{-1/2}, \; D = \operatorname{diag} H`; one beyond ``FEW`` variables.
     kinks : ndarray, shape (m,)
         How steep the terms without a gradient are along each variable.
     elsewhere : ndarray, shape (m,)
@@ -102,7 +98,7 @@ def curvatures(subs: Sequence[Subproblem], at: Sequence[np.ndarray | None]) -> l
 def _shape(sub: Subproblem) -> Hashable:
     """The same for clients whose curvatures may be computed together; None of one by itself."""
     form = sub.form
-    if form is None or not form.valued or sub.size > DIRECT:
+    if form is None or not form.valued or sub.size > FEW:
         return None
     terms = form.smooth
     if any(sp.issparse(term.matrix) for term in terms):
@@ -118,7 +114,7 @@ def _of_shape(subs: Sequence[Subproblem], at: Sequence[np.ndarray | None]) -> li
     )
     if not forms:
         return [Curvature.unknown(size)]
-    if size > DIRECT and sp.issparse(forms[0].quadratic.root) and not forms[0].smooth:
+    if size > FEW and sp.issparse(forms[0].quadratic.root) and not forms[0].smooth:
         return [_of_root(forms[0])]
     starts, is_inside = np.zeros((len(forms), size)), np.ones(len(forms), dtype=bool)
     hessians = np.array([form.quadratic.full for form in forms])
@@ -141,7 +137,7 @@ def _of_shape(subs: Sequence[Subproblem], at: Sequence[np.ndarray | None]) -> li
     scaled /= roots[:, :, None] * roots[:, None, :]
     right = np.where(live, gradients / roots, 0.0)[:, :, None]
     answers = starts - np.linalg.solve(scaled + FLOOR * np.eye(size), right)[:, :, 0] / roots
-    spreads = _spreads(scaled) if size <= DIRECT else np.ones(len(forms))
+    spreads = _spreads(scaled) if size <= FEW else np.ones(len(forms))
     found = []
     for i, form in enumerate(forms):
         sharp, elsewhere = steepness(form)
@@ -175,9 +171,9 @@ def middle(sub: Subproblem) -> np.ndarray:
     r"""Where the arguments A x + b of what bends an objective are smallest, shape (m,).
 
     There it is curved, and that point moves with the origin. Zero where it is not bent, is not
-    defined everywhere, or has more than ``TOO_MANY`` variables.
+    defined everywhere, or has more than ``MANY`` variables.
     """
-    if not is_bent(sub) or not is_defined_at_zero(sub) or sub.size > TOO_MANY:
+    if not is_bent(sub) or not is_defined_at_zero(sub) or sub.size > MANY:
         return np.zeros(sub.size)
     assert sub.form is not None
     terms = sub.form.smooth

@@ -46,12 +46,13 @@ from dald_model.coordinate.scaling.site_curvature import moderated, secants
 from dald_model.declare.remote import RemoteClient
 from dald_model.engines.batches import Batch
 from dald_model.engines.dispatch import SolverLayer
+from dald_model.sizes import ORDER
 from dald_model.solvers.base import FOUND, Turn
 
-WEAK = 1e-4
+PROXIMAL = 1e-4
 """Weight of the proximal term beside a curvature of one: it moves a minimiser by a ten-thousandth
 of its distance, and decides only along what the client hardly knows."""
-BIASED = 10 * WEAK
+BIAS = 10 * PROXIMAL
 """Distances below this share of the way from where clients were held to their minimisers are what
 the proximal term keeps back, more at a client with more edges."""
 ACCURACY = 1e-8
@@ -64,18 +65,18 @@ SETTLED_WAY = 0.1
 the objective has no value where it was held."""
 UNBOUNDED = 0.02
 """Share of the fall of a client's objective that the proximal term is worth where nothing else ends
-the fall: one half of a linear objective, a tenth of a logarithm, ``WEAK`` of a quadratic."""
+the fall: one half of a linear objective, a tenth of a logarithm, ``PROXIMAL`` of a quadratic."""
 OUTLYING = 3.0
 """Minimisers that many times farther from where clients were held than from each other."""
-AROUND = 2
+RECENTRED_MOST = 2
 """How often they are asked around each other at most, the second time where what the proximal term
-keeps back, ``WEAK`` of the way, is as large as how far they are apart: 1e-12 of the way then."""
-HALFWAY, STIFFER_SITE, GAINED, TRIES = 0.5, 10.0, 0.1, 12
-"""Share of the way to others that a site's answer there may leave, how many times stiffer it is
-held where it leaves more, as long as that gains a tenth of what is left, and how often at most."""
-IN_COMMON = 100.0
+keeps back, ``PROXIMAL`` of the way, is as large as how far they are apart: 1e-12 of it then."""
+SITE_REMAINDER, SITE_GAIN, SITE_TRIES = 0.5, 0.1, 12
+"""Share of the way to others that a site's answer there may leave. Where it leaves more it is held
+ten times stiffer, as long as that gains a tenth of what is left, and so often at most."""
+DIGITS_LOST = 100.0
 """The same beside zero from which on numbers lose digits to what they have in common."""
-FLAT_END = 0.5
+FLATTER = 0.5
 """A client that is curved at its minimiser by less than this share of where it bends starts at the
 minimum of its quadratic model. (Logistic clients that are each separable, 20 and 50 of them, took
 45 rounds from their minimisers and 15 from there.)"""
@@ -168,7 +169,7 @@ class LocalSearch:
         points[missing] = np.nan
         place_missing(compiled, points)
         misplaced: set[Hashable] | None = None
-        for _ in range(AROUND):
+        for _ in range(RECENTRED_MOST):
             sides, held = sides_of(compiled, points), sides_of(compiled, self._base)
             far = is_far(sides, held, OUTLYING)
             if misplaced is None:
@@ -242,7 +243,7 @@ class LocalSearch:
         asked = [name for name in self._here if name not in set(but)]
         held = sides_of(self._compiled, self._base)
         before = self._points
-        for weight in (1.0, WEAK):
+        for weight in (1.0, PROXIMAL):
             before = self._points.copy()
             for batch in self._layer.batches(asked):
                 self._ask(batch, batch.ends.own(held), np.sqrt(weight))
@@ -266,16 +267,16 @@ class LocalSearch:
         penalties = self._penalties.copy()
         way = np.sqrt(weights) @ np.abs(told - own[columns])
         left, found, factor = np.inf, own, np.nan
-        for _ in range(TRIES):
+        for _ in range(SITE_TRIES):
             self.hold(name, columns, told, held * weights)
             point, before = self._points[part].copy(), left
             left = float(np.sqrt(weights) @ np.abs(told - point[columns]))
-            if not left < (1 - GAINED) * before:  # there is no point of it nearer
+            if not left < (1 - SITE_GAIN) * before:  # there is no point of it nearer
                 break
             found, factor = point, held
-            if left <= HALFWAY * way:
+            if left <= SITE_REMAINDER * way:
                 break
-            held = held * STIFFER_SITE
+            held = held * ORDER
         self._points[part], self._penalties = own, penalties
         return found, factor
 
@@ -304,7 +305,7 @@ class LocalSearch:
         for batch in self._layer.batches((name,)):
             self._ask(batch, sub.sides[0] @ whole + sub.sides[1], 1.0)
         own = self._points[self._compiled.columns[name]][columns]
-        if weights is None and (np.abs(own) > (1 + IN_COMMON) * np.abs(own - told)).any():
+        if weights is None and (np.abs(own) > (1 + DIGITS_LOST) * np.abs(own - told)).any():
             self._layer.centre(self._points)
 
     def _hold_at_points(self, apart: np.ndarray | None = None) -> None:
@@ -330,7 +331,7 @@ class LocalSearch:
             if alike.subs[0].name in self._curvatures:
                 self._measure(alike, alike.sight.lengths(apart[alike.entries]))
         zero = sides_of(self._compiled, np.zeros(self._points.size))
-        beside = is_far(sides_of(self._compiled, self._points), zero, IN_COMMON)
+        beside = is_far(sides_of(self._compiled, self._points), zero, DIGITS_LOST)
         if not self._remote and beside.any():
             self._layer.centre(self._points)
         for batch in self._layer.batches(self._here):
@@ -407,7 +408,7 @@ class LocalSearch:
         return [name for name, is_ended in zip(names, ended, strict=True) if is_ended]
 
     def _start_nearer(self, names: list[Hashable]) -> None:
-        """Note the starts of clients that are far flatter at their minimiser, see ``FLAT_END``."""
+        """Note the starts of clients that are far flatter at their minimiser, see ``FLATTER``."""
         parts = [self._compiled.columns[name] for name in names]
         points = [np.nan_to_num(self._points[part]) for part in parts]
         there = curvatures([self._subs[name] for name in names], points)
@@ -419,7 +420,7 @@ class LocalSearch:
             ratios = np.maximum(ended.diagonal[live], np.finfo(float).tiny) / known.diagonal[live]
             moved = known.diagonal @ (point - base) ** 2
             is_nearer = known.diagonal @ (known.answer - base) ** 2 < moved
-            if np.log(ratios).mean() < np.log(FLAT_END) and is_nearer:
+            if np.log(ratios).mean() < np.log(FLATTER) and is_nearer:
                 self._starts[part] = known.answer
 
     def _bend_halfway(self, names: set[Hashable]) -> None:
@@ -439,7 +440,7 @@ class LocalSearch:
         is_told = self._measure(alike, np.abs(answers - self._base[alike.columns]))
         rows = np.array([sub.rows for sub in alike.subs]), alike.entries
         stiff = self._slopes[alike.columns] / self._lengths[alike.columns]
-        self._penalties[rows] = np.sqrt(WEAK / 2 * alike.sight.curvatures(stiff))
+        self._penalties[rows] = np.sqrt(PROXIMAL / 2 * alike.sight.curvatures(stiff))
         self._by_rows += [sub for sub, told in zip(alike.subs, is_told, strict=True) if not told]
 
     def _measure(self, alike: Alike, far: np.ndarray) -> np.ndarray:
@@ -477,7 +478,7 @@ class LocalSearch:
             if apart is not None:
                 reach = max(sub.sight.lengths(apart[sub.entries]).max(), noise.max())
             energy, lengths = told_by_rows(sub, bends, self._base[part], noise, reach)
-            weights = WEAK / 2 * sub.sight.curvatures(energy / lengths**2)
+            weights = PROXIMAL / 2 * sub.sight.curvatures(energy / lengths**2)
             self._penalties[sub.rows, sub.entries] = np.sqrt(weights)
             self._lengths[part], self._slopes[part] = lengths, energy / lengths
 
@@ -485,4 +486,4 @@ class LocalSearch:
 def _is_resolved(sides: np.ndarray, held: np.ndarray) -> bool:
     """Whether minimisers are farther apart than the proximal term moved them."""
     apart, moved = np.abs(sides[0] - sides[1]), np.abs(sides - held)
-    return bool(np.nanmax(apart, initial=0.0) > BIASED * np.nanmax(moved, initial=0.0))
+    return bool(np.nanmax(apart, initial=0.0) > BIAS * np.nanmax(moved, initial=0.0))

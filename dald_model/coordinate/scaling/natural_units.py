@@ -27,7 +27,7 @@ from dald_model.coordinate.scaling.array_units import alike_in_arrays
 from dald_model.coordinate.scaling.edge_values import Alike, Parts, sides_of, together
 from dald_model.coordinate.scaling.local_minimisers import (
     ACCURACY,
-    BIASED,
+    BIAS,
     SOLVED_TO,
     LocalMinimisers,
     LocalSearch,
@@ -47,8 +47,6 @@ from dald_model.sizes import ROUNDING
 CAUTION = 0.25
 """Share of the distances that counts as a length: local minimisers are farther apart than prices
 move the clients."""
-TOO_SHORT = 1e-4
-"""Distances below this share of what solves measure by say nothing of how stiff an entry is."""
 KINKED = 10.0
 """How many times stiffer a kink counts in a client's penalty: prices turn on a far shorter way than
 that between the minimisers. (From 6 to 32 nine kinked models took 0.92 to 1.24 times the rounds of
@@ -94,7 +92,7 @@ class _Scaling:
         return Units(lengths, slopes, *points, np.sqrt(penalty / 2), self._local.starts)
 
     def _apart(self) -> tuple[np.ndarray, np.ndarray]:
-        """The distances :math:`O_r`, (Q,), and what stands for them where they are ``TOO_SHORT``.
+        """The distances :math:`O_r`, (Q,), and what stands for those that solves leave of zero.
 
         One client's way to the others says something of all who share the variable. Where all
         agree it is what rows tell, else what the first solves measured by, or the way from zero.
@@ -112,7 +110,7 @@ class _Scaling:
         widest = measured.copy()
         self._share_widest(measured, widest)
         least = ACCURACY * widest
-        found[found <= BIASED * moved + ROUNDING * size + least] = 0.0
+        found[found <= BIAS * moved + ROUNDING * size + least] = 0.0
         self._is_agreed = self._parts.largest(found) == 0
         rest = found == 0
         if rest.any():
@@ -127,7 +125,7 @@ class _Scaling:
         found = np.where(found > 0, found, found.max() or 1.0)
         # Sites do not tell what they measure by
         long = np.where(measured > 0, measured, self._parts.largest(found))
-        is_short = (found < TOO_SHORT * long) & ~(rest & (measured > 0))
+        is_short = (found < SOLVED_TO * long) & ~(rest & (measured > 0))
         return found, np.where(is_short, long, found)
 
     def _along(self, lengths: np.ndarray) -> np.ndarray:

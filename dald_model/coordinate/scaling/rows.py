@@ -8,10 +8,9 @@ import numpy as np
 
 from dald_model.compile.form import ConeProgram, Form
 from dald_model.compile.subproblem import Subproblem
+from dald_model.sizes import FEW
 from dald_model.solvers.exact.balance import balance, lengths_of_linear
 
-DENSE_SYSTEM = 64
-"""Rows and variables up to which a dense system takes less time than scipy's for a sparse one."""
 MET_TO = 1e-7
 """Share of what a row adds up of which less is left where it holds the point: rounding."""
 
@@ -59,7 +58,7 @@ class SeenRows(NamedTuple):
         tell: what is left of other rows has other units.
         """
         is_linear = form.complete and not (form.terms or form.extra)
-        cone = None if is_linear and sum(form.heights) + point.size <= DENSE_SYSTEM else form.cone
+        cone = None if is_linear and sum(form.heights) + point.size <= FEW else form.cone
         if cone is None:
             parts = zip(form.equalities, form.inequalities, strict=True)
             matrix, rhs = map(np.concatenate, parts)

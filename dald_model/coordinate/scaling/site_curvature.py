@@ -38,7 +38,7 @@ rounds."""
 ROUNDED_SQUARE = 1e-16
 """Share of the largest square of a distance from which on another one is rounding: sites are held
 where they are then, as strongly as where they are farthest apart."""
-JURY = 3
+SITES_OF_A_MEDIAN = 3
 """Sites of which the median is not what one of them says."""
 Points = dict[Hashable, np.ndarray]
 
@@ -52,7 +52,7 @@ def moderated(compiled: Decomposition, own: Points) -> Points:
     found = {name: point.copy() for name, point in own.items()}
     for columns in _Shared(compiled, own).columns.values():
         known = {name: at for name, at in columns.items() if not np.isnan(own[name]).any()}
-        if len(known) < JURY:
+        if len(known) < SITES_OF_A_MEDIAN:
             continue
         points = np.array([own[name][at] for name, at in known.items()])
         middle = np.median(points, axis=0)
@@ -203,7 +203,7 @@ def _answers(
 def _moderate(factors: np.ndarray) -> np.ndarray:
     """How strongly sites were held, (sites, 3), none ``UNEQUAL`` times more or less than usual."""
     is_known = ~np.isnan(factors).any(axis=1)
-    if is_known.sum() < JURY:
+    if is_known.sum() < SITES_OF_A_MEDIAN:
         return factors
     usual = np.median(factors[is_known], axis=0)
     return np.clip(factors, usual / UNEQUAL, usual * UNEQUAL)

@@ -24,20 +24,12 @@ import scipy.sparse as sp
 
 from dald_model.compile.form import cone_height
 from dald_model.compile.subproblem import Subproblem
-from dald_model.sizes import DEPENDENT, HALVINGS, ROUNDING
+from dald_model.sizes import DEPENDENT, FEW, HALVINGS, MANY, ORDER, ROUNDING
 from dald_model.values import evaluated, is_inside, preserved
 
-SUDDEN = 10.0
-"""How many times stiffer over the whole of a length than over half of it is a singularity, or an
-exponential that nobody will climb."""
-AT_ONCE = 0.1
+SINGULAR_SHARE = 0.1
 """Share of the change over a length that its second half leaves where the first half begins at a
 singularity; a quadratic leaves three quarters, a kink one half."""
-PROBED = 64
-"""Up to this many variables a client without known curvature is probed one by one; and one whose
-rows carry what its own variables cost to what edges see, of which a mean says nothing."""
-MOST_ASKED = 300
-"""Variables of a client beyond which this is not asked."""
 
 
 def alike_in_matrices(sub: Subproblem, lengths: np.ndarray) -> np.ndarray:
@@ -74,9 +66,9 @@ def probed(
     """
     centre = np.nan_to_num(own)
     steps = np.diag(lengths)
-    is_many = sub.size > PROBED and not (sub.form and sub.form.valued and carries(sub))
+    is_many = sub.size > FEW and not (sub.form and sub.form.valued and carries(sub))
     if is_many:
-        signs = np.random.default_rng(0).choice((-1.0, 1.0), size=(PROBED, sub.size))
+        signs = np.random.default_rng(0).choice((-1.0, 1.0), size=(FEW, sub.size))
         steps = signs * lengths
     part = np.ones(len(steps))  # of the whole step, as far as it is gone
 
@@ -91,7 +83,7 @@ def probed(
         for _ in range(HALVINGS):
             nearest = values(0.25)
             half = 4 / part**2 * _changes(here, middles, nearest)
-            sudden = (half > 0) & (rise > SUDDEN * half)
+            sudden = (half > 0) & (rise > ORDER * half)
             if not sudden.any():
                 break
             middles = np.where(sudden, nearest, middles)
@@ -111,7 +103,7 @@ def _changes(here: np.ndarray, ends: np.ndarray, middles: np.ndarray) -> np.ndar
     much over the second half of the way.
     """
     whole, rest = np.abs(ends - here), np.abs(ends - middles)
-    change = np.where(rest < AT_ONCE * whole, 4 / 3 * rest, whole)
+    change = np.where(rest < SINGULAR_SHARE * whole, 4 / 3 * rest, whole)
     is_known = change > ROUNDING * np.maximum(np.abs(here), np.abs(ends))
     return np.where(np.isfinite(change) & is_known, change, 0.0).max(axis=0)
 
@@ -171,7 +163,7 @@ def carried(sub: Subproblem, diagonal: np.ndarray) -> np.ndarray:
 def _ways(sub: Subproblem, among: np.ndarray) -> _Ways | None:
     """Those of the seen variables among some, (m,) bool; None where there is nothing to ask."""
     form = sub.form
-    if form is None or not form.equalities.rhs.size or sub.size > MOST_ASKED:
+    if form is None or not form.equalities.rhs.size or sub.size > MANY:
         return None
     is_seen, rows = sub.sight.of_variables > 0, form.equalities.matrix
     # A variable that stands nowhere else does what its row asks
