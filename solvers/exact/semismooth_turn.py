@@ -164,8 +164,7 @@ class SemismoothTurn:
             self.x += lengths * step
             self._values += lengths * change
             bent += lengths * bend
-            is_fresh = (lengths[:, 0] == 1) & (after == inside).all(axis=1)
-            is_fresh |= sizes <= INNER
+            is_fresh = (lengths[:, 0] == 1) & (after == inside).all(axis=1) | (sizes <= INNER)
             gradient, ahead = None, None
             if self._smooth is not None:
                 gradient = bent + self._linear + self._pull + matrix.back(held)
