@@ -134,3 +134,23 @@ def test_a_shared_matrix_of_low_rank() -> None:
     assert result.status == "optimal"
     assert not result.fallbacks
     assert result.verify().ok
+
+
+@pytest.mark.parametrize("spread", [1.0, 3.0])
+def test_entries_that_nobody_else_sees_are_completed(spread: float) -> None:
+    """Y holds the forces on the seen entries, is zero at the others, and meets the conditions."""
+    rng, X = np.random.default_rng(4), cp.Variable((6, 5))
+    seen = np.flatnonzero(rng.random(X.size) < 0.6)
+    sub = make_sub(1.5 * cp.normNuc(X), [cp.vec(X, order="F")[seen]])
+    for _ in range(3):
+        rho = np.sqrt(spread ** rng.uniform(-1, 1, seen.size))
+        told, price = 3 * rng.normal(size=(2, seen.size))
+        found = asked(sub, rho, told, price)
+        assert found.statuses == ["optimal"]
+        slopes = np.zeros(X.size)
+        slopes[seen] = -(price + 2 * rho**2 * (found.points[seen] - told))
+        given, slopes = (one.reshape(X.shape, order="F") for one in (found.points, slopes))
+        values = np.linalg.svd(given, compute_uv=False)
+        assert np.linalg.norm(slopes, 2) <= 1.5 + 1e-8
+        assert np.sum(slopes * given) == pytest.approx(1.5 * values.sum(), rel=1e-8)
+        assert found.objectives[0] == pytest.approx(1.5 * values.sum(), rel=1e-12)
