@@ -10,8 +10,9 @@ the minimiser. With eigenvalues from :math:`\mu` to L what is left shrinks by
 :math:`1 - \sqrt{\mu / L}` each time, and bounds how far the minimiser is:
 :math:`\|x - x^\star\|_2 \le \|g\|_2 / \mu` for any subgradient g at x.
 Entries that nobody else sees have no curvature; then :math:`\mu` is the least eigenvalue of the
-others, g is as small, and the momentum is that of convex functions. Of matrices of 20 by 14 of which
-five owners see 23 to 67 % of the entries whole solves take a sixth to a ninth of those by cones.
+others, g is as small, and the momentum is that of convex functions. Of matrices of 20 by 14 of
+which five owners see 23 to 67 % of the entries, whole solves take a sixth to a ninth of those by
+cones.
 
 Source: Beck, First-order methods in optimization, 2017, section 10.7.7; O'Donoghue and Candès,
 Adaptive restart for accelerated gradient schemes, 2015, section 3.2, for the restarts.
