@@ -21,13 +21,15 @@ class ClientRows:
     def __init__(self, compiled: Decomposition) -> None:
         self._owners = compiled.owners
         cells: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-        right, count = [np.zeros(0)], 0
+        right, count, known = [np.zeros(0)], 0, dict[int, tuple[np.ndarray, ...]]()
         for name, sub in compiled.items():
             form = None if sub.client.is_remote or not sub.is_constrained else sub.form
             for matrix, rhs in _rows_of(form) if form is not None else ():
                 if not rhs.size:
                     continue
-                row, col, data = _cells(matrix[:, : sub.size])
+                if id(matrix) not in known:  # as most have the same
+                    known[id(matrix)] = _cells(matrix[:, : sub.size])
+                row, col, data = known[id(matrix)]
                 cells.append((row + count, col + compiled.columns[name].start, data))
                 right.append(rhs)
                 count += rhs.size

@@ -257,8 +257,8 @@ def _of_cone(client: ConeClient, at: np.ndarray, known: Slopes, cost: float) -> 
     """What another client could gain along a line within its bounds, or in a box."""
     form, nothing = client.form, np.zeros(at.size)
     assert _is_told(form)
-    down = known.prices, np.where(known.is_zero, 0.0, known.prices)
-    bounds, ways = bounds_of(form), np.stack([way for one in down for way in known.ways(one)])
+    down = np.stack([known.prices, np.where(known.is_zero, 0.0, known.prices)])
+    bounds, ways = bounds_of(form), np.stack(known.ways(down), axis=1).reshape(4, -1)
 
     def kept(moves: np.ndarray) -> np.ndarray:
         return moves if bounds is None else np.clip(at + moves, *bounds) - at

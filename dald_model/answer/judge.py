@@ -34,11 +34,12 @@ import numpy as np
 
 from dald_model.answer.alike import Alike
 from dald_model.answer.bound import Bound, Bounds, Parts, prices_of
-from dald_model.answer.claim import Claim, Points, client_costs
+from dald_model.answer.claim import Claim, Points, client_costs, costs_at
 from dald_model.answer.cone_clients import ConeClient
 from dald_model.answer.feasibility import Excess, Feasibility, are_together, copies_apart
+from dald_model.answer.lengths import ranges_of
 from dald_model.answer.multipliers import balanced, improved
-from dald_model.answer.scale import BOX, NOISE, Floor, Scale
+from dald_model.answer.scale import BOX, NOISE, Floor, Scale, wide
 from dald_model.answer.smooth_clients import smooth_groups
 from dald_model.answer.valley import fall_along_valley
 from dald_model.answer.verdict import Row
@@ -93,8 +94,17 @@ class Judge:
         self._at = claim.vector
 
     @cached_property
-    def _costs(self):
-        return client_costs(self.compiled, self.claim.points, self.claim.live)
+    def _levels(self) -> np.ndarray:
+        """The clients' objectives at the point, at twice the point and at zero, (3, clients)."""
+        return costs_at(self.compiled, [self._at, 2 * self._at, 0 * self._at], self.claim.live)
+
+    @cached_property
+    def _costs(self) -> dict[Hashable, float]:
+        return dict(zip(self.claim.live, self._levels[0].tolist(), strict=True))
+
+    @cached_property
+    def _ranges(self) -> np.ndarray:
+        return ranges_of(self.compiled)
 
     @cached_property
     def _parts(self) -> Parts:
@@ -118,10 +128,11 @@ class Judge:
 
         Then there may be no minimiser, as of separated data, whatever small gap is proved.
         """
+        here, there, _ = self._levels.sum(axis=1)
+        if not here - there > NOISE * np.abs(self._levels[0]).sum():
+            return False
         beyond = {name: 2 * point for name, point in self.claim.points.items()}
-        there = sum(client_costs(self.compiled, beyond, self.claim.live).values())
-        noise = NOISE * sum(map(abs, self._costs.values()))
-        return self.value - there > noise and keeps_constraints(self.compiled, beyond)
+        return keeps_constraints(self.compiled, beyond)
 
     @cached_property
     def is_right_at_once(self) -> bool:
@@ -134,14 +145,18 @@ class Judge:
         if not (is_exact and self._parts.cones.keys() <= self.claim.own_multipliers.keys()):
             return False
         short = Judge(self.claim, self.tolerance, self.feasible, self.priced, spare=np.inf)
-        scale = Floor(self.compiled, self.claim.live, self._at, lengths, self._parts)
-        known = {"scale": scale, "_costs": scale.costs, "_parts": self._parts, "_own": self._own}
-        vars(short).update(known)
+        reach = wide(self._parts, lengths, self._ranges) if self._parts.cones else None
+        scale = Floor(self.compiled, self.claim.live, self._levels, lengths, reach)
+        known = {name: getattr(self, name) for name in ("_levels", "_costs", "_parts", "_own")}
+        vars(short).update(known, scale=scale)
+        near = short._by_multipliers
+        # Below zero a bracket contradicts the point, and may not pay for another's
+        is_sound = min(near.of_clients.values(), default=0.0) >= -short.allowed
+        if not (is_sound and near.size <= short.allowed):
+            return False
         if not scale.is_least and self.falls_beyond:
             return False
-        # Below zero a bracket contradicts the point, and may not pay for another's
-        is_sound = min(short.proof.of_clients.values(), default=0.0) >= -short.allowed
-        if not (is_sound and short.gap_row().ok) or short.has_wrong_prices:
+        if not short.gap_row().ok or short.has_wrong_prices:
             return False
         return short.loose_violation.share <= self.feasible
 
@@ -149,7 +164,8 @@ class Judge:
     def scale(self) -> Scale | Floor:
         """The cost of consensus and the lengths."""
         prices = prices_of(self.compiled, self._multipliers)
-        return Scale(self.claim, self._parts, self._at, self._costs, prices)
+        known = self._levels, self._ranges
+        return Scale(self.claim, self._parts, self._at, prices, *known)
 
     @property
     def allowed(self) -> float:
@@ -191,6 +207,8 @@ class Judge:
         names = dict.fromkeys([*model.couplings, *loose])
         owners = [model.stated[name] for name in names if name in model.stated]
         rules = [rule for owner in owners for rule in owner.constraints]
+        if not rules:
+            return Excess()
         variables = {v.id: v for rule in rules for v in rule.variables()}
         return self._feasibility_of(rules, list(variables.values())).violation(self.claim.answer)
 
@@ -303,11 +321,9 @@ class Judge:
         """The multipliers, to first order."""
         scale = self.scale.worth
         own, groups = self._own, self._parts.groups
-        shares = dict.fromkeys(self.compiled, SHORT)
+        shares = dict.fromkeys(self.compiled.layout, SHORT)
         shares |= {name: SHORTEST for group in groups for name in group.names}
-        reach = np.empty(own.size)
-        for name, part in self.compiled.columns.items():
-            reach[part] = shares[name] * self.scale.lengths[part]
+        reach = np.array([*shares.values()])[self.compiled.owners] * self.scale.lengths
         costs = self._costs
         if not np.array_equal(own, self._at):
             costs = client_costs(self.compiled, self.claim.own, self.claim.live)

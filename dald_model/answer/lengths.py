@@ -152,17 +152,22 @@ def lengths_of(
     whole = np.where(np.isfinite(whole), whole, 0.0)
     mixed = np.zeros(at.size)
     for name in cones:
-        part = compiled.columns[name]
-        longer = alike_in_matrices(compiled[name], whole[part])
-        mixed[part] = np.where(longer > whole[part], longer, 0.0)
-    whole = np.maximum(whole, equal.most(mixed))
+        if (form := compiled[name].form) is not None and not form.complete:
+            part = compiled.columns[name]
+            longer = alike_in_matrices(compiled[name], whole[part])
+            mixed[part] = np.where(longer > whole[part], longer, 0.0)
+    if mixed.any():
+        whole = np.maximum(whole, equal.most(mixed))
     whole = _passed_on(compiled, whole, is_told)
     is_agreed, right = not ways.any(), np.full(at.size, np.inf)
     for _ in range(ROWS_AWAY):
         moves, right = rows.moves(whole, asks_all=is_agreed)
         moves = np.where(np.isfinite(moves), moves, 0.0)
         moves = np.maximum(moves, _moves_of_edges(compiled, whole))
-        whole = np.where(whole <= FAINT * moves, FAINTLY * moves, whole)
+        is_faint = whole <= FAINT * moves
+        if not (is_faint & (moves > 0)).any():
+            break
+        whole = np.where(is_faint, FAINTLY * moves, whole)
     last = np.where(np.isfinite(right), right, 1.0)
     nothing = SETTLED if is_agreed else NO_LENGTH
     whole = np.where(whole <= nothing * last, FAINTLY * last, whole)
@@ -216,10 +221,14 @@ def implied_bounds(form: Form) -> tuple[np.ndarray, np.ndarray]:
 def ranges_of(compiled: Decomposition) -> np.ndarray:
     """How far the bounds of an entry are apart, of all its copies; infinite without two."""
     found = np.full(sum(sub.size for sub in compiled.values()), np.inf)
+    known: dict[tuple[int, int], np.ndarray] = {}  # as most have the same rows
     for name, sub in compiled.items():
-        if sub.form is not None and sub.form.inequalities.rhs.size:
-            low, high = implied_bounds(sub.form)
-            found[compiled.columns[name]] = high - low
+        if (form := sub.form) is not None and form.inequalities.rhs.size:
+            rows = id(form.equalities), id(form.inequalities)
+            if rows not in known:
+                low, high = implied_bounds(form)
+                known[rows] = high - low
+            found[compiled.columns[name]] = known[rows]
     return Alike.by_edges(compiled).least(np.where(found > 0, found, np.inf))
 
 
@@ -251,15 +260,19 @@ def sizes_of(compiled: Decomposition, at: np.ndarray, allowed: np.ndarray) -> np
 def _moves_of_edges(compiled: Decomposition, lengths: np.ndarray) -> np.ndarray:
     """How far an entry alone moves the longest of its edges as far as the other end does."""
     found = np.zeros(lengths.size)
-    cells, count = compiled.stacked.cells, compiled.size
-    reach = np.bincount(cells.row, np.abs(cells.data) * lengths[cells.col], 2 * count)
-    largest = np.zeros(2 * count)
-    np.maximum.at(largest, cells.row, np.abs(cells.data))
-    is_held = np.abs(cells.data) > ROUNDING * largest[cells.row]
-    other = np.roll(reach, count)[cells.row]
-    moves = other[is_held] / np.abs(cells.data[is_held])
-    np.maximum.at(found, cells.col[is_held], moves)
+    row, col, data = compiled.stacked.known("cells that move rows", lambda: _moving(compiled))
+    other = np.roll(compiled.stacked.sizes @ lengths, compiled.size)[row]
+    np.maximum.at(found, col, other / data)
     return found
+
+
+def _moving(compiled: Decomposition) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows, columns and sizes of what of the sides is more than rounding beside its row."""
+    cells = compiled.stacked.cells
+    largest, data = np.zeros(2 * compiled.size), np.abs(cells.data)
+    np.maximum.at(largest, cells.row, data)
+    is_held = data > ROUNDING * largest[cells.row]
+    return cells.row[is_held], cells.col[is_held], data[is_held]
 
 
 def _steepness(

@@ -34,7 +34,7 @@ from dald_model.answer.bound import Parts
 from dald_model.answer.claim import Claim, costs_at
 from dald_model.answer.client_rows import ClientRows
 from dald_model.answer.cost_of_consensus import least_paid
-from dald_model.answer.lengths import lengths_of, ranges_of, sizes_of, slopes_at
+from dald_model.answer.lengths import lengths_of, sizes_of, slopes_at
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.objectives import objectives
 from dald_model.solvers.exact.smooth_bound import is_split
@@ -98,18 +98,19 @@ class Scale:
         claim: Claim,
         parts: Parts,
         at: np.ndarray,
-        costs: Mapping[Hashable, float],
         prices: np.ndarray,
+        levels: np.ndarray,
+        ranges: np.ndarray,
     ) -> None:
         compiled = claim.compiled
+        costs = dict(zip(claim.live, levels[0].tolist(), strict=True))
         self.total = float(sum(abs(cost) for cost in costs.values() if np.isfinite(cost)))
         self.noise = NOISE * self.total
         rows = ClientRows(compiled)
         allowed = Alike.by_edges(compiled).least(rows.allowed)
         sizes = sizes_of(compiled, at, allowed)
-        near = Near(claim, at, sizes, costs)
+        near = Near(claim, at, sizes, levels)
         self.digits = near.digits
-        ranges = ranges_of(compiled)
         slopes = slopes_at(compiled, claim.live, at, prices, sizes, allowed, ranges)
         alone = least_paid(compiled, parts, at, costs, slopes)
         self.paid = float(sum(filter(np.isfinite, alone.falls.values())))
@@ -176,12 +177,11 @@ class Floor:
         self,
         compiled: Decomposition,
         live: Sequence[Hashable],
-        at: np.ndarray,
+        levels: np.ndarray,
         lengths: np.ndarray,
-        parts: Parts | None = None,
+        reach: np.ndarray | None = None,
     ) -> None:
-        here, *there = costs_at(compiled, [at, 2 * at, 0 * at], live)
-        self.costs = dict(zip(live, here.tolist(), strict=True))
+        here, *there = levels
         self.total = float(np.abs(here).sum())
         self.noise = NOISE * self.total
         self.is_least = bool(there[0].sum() >= here.sum() - self.noise)
@@ -191,9 +191,7 @@ class Floor:
         self.paid = self.open = self.digits = 0.0
         self.cost = self.least = self.unseen / ALLOWED
         self.worth = self.least / np.sqrt(ALLOWED)
-        self.lengths, self.reach = lengths, WIDE_REACH * lengths
-        if parts is not None and parts.cones:
-            self.reach = wide(parts, lengths, ranges_of(compiled))
+        self.lengths, self.reach = lengths, WIDE_REACH * lengths if reach is None else reach
 
 
 class Near:
@@ -209,24 +207,21 @@ class Near:
         What rounding x by 1e-12 changes of F, at most.
     """
 
-    def __init__(
-        self, claim: Claim, at: np.ndarray, sizes: np.ndarray, costs: Mapping[Hashable, float]
-    ) -> None:
+    def __init__(self, claim: Claim, at: np.ndarray, sizes: np.ndarray, levels: np.ndarray) -> None:
         signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(DRAWS, at.size))
         ways = PRINTED_DIGITS * sizes, POINT_DIGITS * np.abs(at)
         printed, exact = (at + far * signs for far in ways)
         doubled = np.copysign(sizes, at)
-        points = [*printed, *exact, at + doubled, at - doubled, np.zeros(at.size)]
-        found = costs_at(claim.compiled, points, costs)
-        here = np.array([*costs.values()])
-        falls = np.abs(found[:-1].sum(axis=1) - here.sum())
+        points = [*printed, *exact, at + doubled, at - doubled]
+        found, here = costs_at(claim.compiled, points, claim.live), levels[0]
+        falls = np.abs(found.sum(axis=1) - here.sum())
         falls = np.where(np.isfinite(falls), falls, 0.0)
-        changes = np.abs(found[-3:-1] - here)
+        changes = np.abs(found[-2:] - here)
         self.changes = np.fmax(*changes)
         together = float(np.fmin(*changes.sum(axis=1)))
         # Outside of the domain nothing is known of a change together
         together = np.inf if np.isnan(together) else together
         self.rounded = min(float(falls[:DRAWS].max()), SEEN * together)
-        at_zero = float(np.abs(found[-1]).sum())
+        at_zero = float(np.abs(levels[-1]).sum())
         at_zero = at_zero if np.isfinite(at_zero) else np.inf
         self.digits = min(float(falls[DRAWS : 2 * DRAWS].max()), POINT_DIGITS * at_zero)

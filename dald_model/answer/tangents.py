@@ -15,6 +15,7 @@ import numpy as np
 
 from dald_model.answer.alike import Alike
 from dald_model.answer.bound import Parts, prices_of
+from dald_model.answer.claim import costs_at
 from dald_model.answer.judge import COPIES, SHORT, SIGHT, keeps_constraints, paid
 from dald_model.answer.scale import BOX, WIDE_REACH, Floor
 from dald_model.answer.smooth_clients import smooth_groups
@@ -37,8 +38,9 @@ def is_right_by_tangents(compiled: Decomposition, state: State, tolerance: float
     if compiled.limited or not _is_plain(compiled):
         return False
     lengths = Alike.by_variable(compiled).most(np.abs(at))
-    scale = Floor(compiled, live, at, lengths)
-    state.tangents = told._replace(objectives=np.array([*scale.costs.values()]))
+    levels = costs_at(compiled, [at, 2 * at, 0 * at], live)
+    scale = Floor(compiled, live, levels, lengths)
+    state.tangents = told._replace(objectives=levels[0].copy())
     falls_beyond = not scale.is_least and keeps_constraints(
         compiled, {name: 2 * at[part] for name, part in compiled.columns.items()}
     )

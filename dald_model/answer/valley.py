@@ -77,14 +77,14 @@ def fall_along_valley(
     groups = [*parts.groups, *_smooth_parts(compiled, known, parts)]
     columns = compiled.columns
     faces = {name: _face(form, reach[columns[name]]) for name, form in known.items()}
-    edges: Any = _edges(compiled, ties)
+    edges = compiled.stacked.known("untied edges", lambda: _untied(compiled, ties))
     held = [_onto(ties, columns[name], face.held) for name, face in faces.items()]
     if edges.shape[0] + sum(map(len, held)) > MOST:
         return 0.0
     slopes, bent = _derivatives(ties, groups, at)
     for name, face in faces.items():
         np.add.at(slopes, ties.group[columns[name]], ties.units[columns[name]] * face.slopes)
-    step = _newton_step(slopes, bent, np.vstack([edges.toarray(), *held]))
+    step = _newton_step(slopes, bent, np.vstack([edges, *held]))
     if step is None or not -slopes @ step > enough:
         return 0.0
     move = ties.units * step[ties.group]
@@ -173,16 +173,12 @@ def _ways(held: np.ndarray) -> np.ndarray | None:
     return basis[:, int((np.abs(np.diagonal(left)) > SAME).sum()) :]
 
 
-def _edges(compiled: Decomposition, ties: Alike) -> sp.csr_array:
-    """The rows of the edges that are more than ties of single entries."""
-    return compiled.stacked.known("untied edges", lambda: _untied(compiled, ties))
-
-
-def _untied(compiled: Decomposition, ties: Alike) -> sp.csr_array:
+def _untied(compiled: Decomposition, ties: Alike) -> Any:
+    """The rows of the edges that are more than ties of single entries; dense, if few enough."""
     matrix, size = compiled.stacked.matrix, compiled.size
     is_equal = matrix.nnz == 2 * size and bool((np.diff(matrix.indptr) == 1).all())
     if is_equal and (matrix.data[:size] == matrix.data[size:]).all() and (ties.units == 1).all():
-        return sp.csr_array((0, ties.count))  # as of a server: each edge is a tie
+        return np.zeros((0, ties.count))  # as of a server: each edge is a tie
     sides = matrix.tocoo()
     columns, data = ties.group[sides.col], sides.data * ties.units[sides.col]
     rows, signs = sides.row % max(size, 1), np.where(sides.row < size, 1.0, -1.0)
@@ -190,7 +186,8 @@ def _untied(compiled: Decomposition, ties: Alike) -> sp.csr_array:
     summed = sp.csr_array((np.abs(data), (rows, columns)), shape=(size, ties.count))
     found.data[np.abs(found.data) <= SUMMED * summed.data] = 0.0
     found.eliminate_zeros()
-    return found[np.diff(found.indptr) > 0]
+    rows = found[np.diff(found.indptr) > 0]
+    return rows.toarray() if rows.shape[0] <= MOST else rows
 
 
 def _onto(ties: Alike, columns: slice, rows: np.ndarray) -> np.ndarray:

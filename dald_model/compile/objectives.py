@@ -10,7 +10,6 @@ import numpy as np
 
 from dald_model.compile.affine_maps import AffineMaps
 from dald_model.compile.alike_lowered import AlikeLowered
-from dald_model.compile.lowered import Lowered
 from dald_model.compile.pieces import values
 from dald_model.compile.stacked_forms import Batch
 from dald_model.compile.stacked_maps import StackedMaps
@@ -29,7 +28,7 @@ def objectives(subs: Sequence[Subproblem], points: Sequence[np.ndarray]) -> np.n
     found[[one.is_server for one in clients]] = 0.0
     here = [at for at, one in enumerate(clients) if not (one.is_server or one.is_remote)]
     with np.errstate(all="ignore"):
-        found[here] = _by_pieces([subs[at].lowered for at in here], [points[at] for at in here])
+        found[here] = _by_pieces([subs[at] for at in here], [points[at] for at in here])
     is_known = np.isfinite(found)
     if is_known.all():
         return found
@@ -63,34 +62,40 @@ def objective(sub: Subproblem, point: np.ndarray) -> float:
         return sub.client.cost_at(sub.spread(point))
 
 
-def _by_pieces(clients: Sequence[Lowered | None], points: Sequence[np.ndarray]) -> np.ndarray:
+def _by_pieces(subs: Sequence[Subproblem], points: Sequence[np.ndarray]) -> np.ndarray:
     """K clients' objectives at p points of shape (p, m) each, (k, p).
 
     From the values of the expressions' affine pieces and so as accurate as these, of all clients
     that differ in numbers alone at once; NaN where not all of a client is known so.
     """
-    found = np.full((len(clients), len(points[0]) if points else 1), math.nan)
-    together: dict[Hashable, list[tuple[int, Lowered]]] = {}
+    found = np.full((len(subs), len(points[0]) if points else 1), math.nan)
+    together: dict[Hashable, list[int]] = {}
     known: dict[int, Hashable] = {}  # as most have one instantiator
-    for at, one in enumerate(clients):
+    for at, sub in enumerate(subs):
+        one = sub.lowered
         if one is not None and one.alike.valued:
-            if isinstance(one, AlikeLowered):
-                like: Hashable = id(one.representative)
+            if one.together is not None:
+                like: Hashable = id(one.together[0])
+            elif isinstance(one, AlikeLowered):
+                like = id(one.representative)
             elif (like := known.get(id(one.instantiator))) is None:
                 like = known[id(one.instantiator)] = one.instantiator.form_of_values
-            together.setdefault((like, points[at].shape), []).append((at, one))
+            together.setdefault((like, points[at].shape), []).append(at)
     for alike in together.values():
-        places, each = zip(*alike, strict=True)
-        given = np.array([points[at] for at in places])
+        each = [lowered for at in alike if (lowered := subs[at].lowered) is not None]
+        if each[0].together is not None:  # in one order, by which their maps are known
+            alike.sort(key=lambda at: subs[at].lowered.together[1])
+        given = np.array([points[at] for at in alike])
         pieces = [one.instantiator for one in each]
-        found[list(places)] = values(pieces, partial(_maps_of, each), given)
+        found[alike] = values(pieces, partial(_maps_of, [subs[at] for at in alike]), given)
     return found
 
 
-def _maps_of(clients: Sequence[Lowered], part: slice) -> Sequence[AffineMaps] | StackedMaps:
+def _maps_of(subs: Sequence[Subproblem], part: slice) -> Sequence[AffineMaps] | StackedMaps:
     """The maps of some of these clients; of those that were lowered at once, at once again."""
-    some = clients[part]
-    alike = [one for one in some if isinstance(one, AlikeLowered)]
-    if not alike:
-        return [one.maps for one in some]
-    return alike[0].representative.stacked([one.leaves.constants for one in alike])
+    some = subs[part]
+    like = next((one.lowered for one in some if isinstance(one.lowered, AlikeLowered)), None)
+    if like is None:
+        return [lowered.maps for one in some if (lowered := one.lowered) is not None]
+    leaves = [one.client.given.leaves for one in some]
+    return like.representative.stacked([one.constants for one in leaves if one is not None])

@@ -46,17 +46,18 @@ class StackedSides:
         self._ends, self._where = np.cumsum(heights), where
         stored = np.array([matrix.indices.size for matrix in each])[which]
         starts = np.repeat([part.start for part in columns], stored)
-        data, indices = ([getattr(one, name) for one in each] for name in ("data", "indices"))
-        counts = [np.diff(matrix.indptr) for matrix in each]
-        together = sp.csr_array(
-            (
-                np.concatenate([data[at] for at in which]),
-                np.concatenate([indices[at] for at in which]) + starts,
-                np.concatenate([[0], np.cumsum(np.concatenate([counts[at] for at in which]))]),
-            ),
+        entries_of = [np.diff(matrix.indptr) for matrix in each]
+        counts = np.concatenate([entries_of[at] for at in which])
+        data = np.concatenate([each[at].data for at in which])
+        indices = np.concatenate([each[at].indices for at in which]) + starts
+        order = np.argsort(where)
+        stops, sorted_stops = np.cumsum(counts), np.cumsum(counts[order])
+        # From the entries of a row in the order of the clients to those in the order of the rows
+        moved = np.repeat(stops[order] - sorted_stops, counts[order]) + np.arange(data.size)
+        self.matrix = sp.csr_array(
+            (data[moved], indices[moved], np.concatenate([[0], sorted_stops])),
             shape=(2 * size, max(part.stop for part in columns)),
         )
-        self.matrix = sp.csr_array(together[np.argsort(where)])
         self.offset = np.empty(2 * size)
         self.offset[where] = np.concatenate([offset for _, offset in sides])
         self.owner = np.empty(2 * size, dtype=np.int32)
@@ -95,9 +96,9 @@ class StackedSides:
         return found
 
     @cached_property
-    def across(self) -> sp.csr_array:
+    def across(self) -> sp.csc_array:
         """The matrix transposed."""
-        return sp.csr_array(self.matrix.T)
+        return self.matrix.T
 
     @cached_property
     def sizes(self) -> sp.csr_array:
@@ -105,9 +106,9 @@ class StackedSides:
         return self.matrix if (self.matrix.data >= 0).all() else abs(self.matrix)
 
     @cached_property
-    def sizes_across(self) -> sp.csr_array:
+    def sizes_across(self) -> sp.csc_array:
         """The same transposed."""
-        return self.across if self.sizes is self.matrix else abs(self.across)
+        return self.across if self.sizes is self.matrix else self.sizes.T
 
     def at(self, points: np.ndarray) -> np.ndarray:
         """The sides at a vector of all variables, (2, Q); NaN where a variable in them is."""
