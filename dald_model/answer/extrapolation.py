@@ -72,9 +72,11 @@ class Trail(NamedTuple):
 
         ``learnt`` are the models of the run that found it.
         """
+        if not values.size:
+            return None
         answer = np.concatenate([*_nearer(state, learnt), state.points])
         kept = min(ANSWERS_KEPT, MOST_NUMBERS // (answer.size + values.size))
-        if kept < 2 or not values.size:
+        if kept < 2:
             return None
         if before is None:
             return cls(values[None], answer[None])

@@ -46,6 +46,10 @@ class Excess(NamedTuple):
         return other if not other.share <= self.share else self
 
 
+Agreement = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""By how much an equality is violated, the size of what it adds up, and how far it moves."""
+
+
 class Feasibility:
     """Constraints, and declarations of their variables, and how far they move over lengths.
 
@@ -57,6 +61,8 @@ class Feasibility:
     lengths : dict
     allowed : float
         The share of how far a constraint moves over the lengths by which it may be violated.
+    known : dict
+        Constraint id -> see :func:`agreements`, of those of which that is known at ``answer``.
     """
 
     def __init__(
@@ -66,22 +72,30 @@ class Feasibility:
         answer: Mapping[int, np.ndarray],
         lengths: Lengths,
         allowed: float,
+        known: Mapping[int, Agreement] | None = None,
     ) -> None:
         self._rules, self._variables = rules, variables
         self._answer, self._lengths, self._allowed = answer, lengths, allowed
+        self._known = known or {}
         self._maps: dict[int, tuple[Any, np.ndarray, np.ndarray] | None] = {}
 
     def violation(self, values: Mapping[int, np.ndarray]) -> Excess:
         """The worst violation at a point."""
-        worst = Excess()
+        worst, broken = Excess(), None
         with holding((v, values[v.id]) for v in self._variables):
             for rule in self._rules:
-                worst = worst.or_worse(self._of_rule(rule, values))
+                worse = worst.or_worse(self._of_rule(rule, values))
+                if worse is not worst:
+                    worst, broken = worse, rule
+        if broken is not None:
+            worst = worst._replace(where=short(broken, 40))
         for v in self._variables:
             value, is_whole = values[v.id], np.isfinite(values[v.id]).all()
             off = np.abs(flat(v.project(value)) - flat(value)) if is_whole else np.nan
-            scale = self._lengths[v.id] + SUMMED / self._allowed * np.abs(flat(value))
-            worst = worst.or_worse(_worst(off, scale, f"what {short(v, 40)} is declared as"))
+            if np.any(off):
+                scale = self._lengths[v.id] + SUMMED / self._allowed * np.abs(flat(value))
+                where = f"what {short(v, 40)} is declared as"
+                worst = worst.or_worse(_worst(off, scale, where))
         return worst
 
     def reach_of(self, rule: Any) -> np.ndarray:
@@ -90,17 +104,21 @@ class Feasibility:
             return self._scales(rule, self._answer)[1]
 
     def _of_rule(self, rule: Any, values: Mapping[int, np.ndarray]) -> Excess:
-        where = short(rule, 40)
+        if values is self._answer and rule.id in self._known:
+            off, made, near = self._known[rule.id]
+            if (off <= EPSILONS * np.maximum(made, near)).all():
+                return Excess()
+            return _worst(off, near + SUMMED / self._allowed * made)
         with np.errstate(all="ignore"):  # cvxpy divides by the size of a cone's argument, even of 0
             off = violated(rule)
         if not off.any() or not self._is_beyond_rounding(rule, off):
             return Excess()
         if is_approximated(rule) or not np.isfinite(off).all():
-            return _distance(rule, values, self._lengths, where)
+            return _distance(rule, values, self._lengths)
         made, near = self._scales(rule, values)
         if made.size != off.size:
             made, near = (np.full(off.size, one.max(initial=0.0)) for one in (made, near))
-        return _worst(off, near + SUMMED / self._allowed * made, where)
+        return _worst(off, near + SUMMED / self._allowed * made)
 
     def _is_beyond_rounding(self, rule: Any, off: np.ndarray) -> bool:
         """Whether it is violated by more than what it compares is rounded by.
@@ -216,6 +234,21 @@ def _differences(
     return np.where(claim.off, 0.0, np.abs(tails - heads)), near + SUMMED / allowed * made
 
 
+def agreements(claim: Claim, lengths: np.ndarray) -> dict[int, Agreement]:
+    """Of each equality that the user stated between two clients, from the sides of its edge."""
+    compiled = claim.compiled
+    stacked, at = compiled.stacked, claim.vector
+    off = np.abs(np.subtract(*stacked.at(at)))
+    made = (stacked.sizes @ np.abs(at) + np.abs(stacked.offset)).reshape(2, -1).sum(axis=0)
+    near = (stacked.sizes @ lengths).reshape(2, -1).sum(axis=0)
+    found: dict[int, Agreement] = {}
+    for edge, part in compiled.declared_parts if claim.is_whole else ():
+        own, start = part.agreement.constraint.id, compiled.slots[edge.ends].start
+        rows = slice(start + part.start, start + part.stop)
+        found[own] = off[rows], made[rows], near[rows]
+    return found
+
+
 def _parts(rule: Any) -> list[Any]:
     return [rule.expr] if isinstance(rule, Inequality | Equality) else list(rule.args)
 
@@ -236,7 +269,7 @@ def _size(part: Any) -> np.ndarray:
     return found
 
 
-def _distance(rule: Any, values: Mapping[int, np.ndarray], lengths: Lengths, where: str) -> Excess:
+def _distance(rule: Any, values: Mapping[int, np.ndarray], lengths: Lengths) -> Excess:
     """How many lengths a point is from what a solver takes a constraint for."""
     away = cp.Variable(nonneg=True)
     spreads = {
@@ -249,10 +282,10 @@ def _distance(rule: Any, values: Mapping[int, np.ndarray], lengths: Lengths, whe
     ]
     found = minimise(away, [rule, *near], spreads)
     share = found.value if found.is_optimal else np.nan
-    return Excess(share, share, 1.0, where)
+    return Excess(share, share, 1.0)
 
 
-def _worst(off: Any, scale: np.ndarray, where: str) -> Excess:
+def _worst(off: Any, scale: np.ndarray, where: str = "") -> Excess:
     off = np.broadcast_to(np.asarray(off, float), scale.shape)
     with np.errstate(all="ignore"):
         shares = np.where(off == 0, 0.0, off / scale)

@@ -36,7 +36,14 @@ from dald_model.answer.alike import Alike
 from dald_model.answer.bound import Bound, Bounds, Parts, prices_of
 from dald_model.answer.claim import Claim, Points, client_costs, costs_at
 from dald_model.answer.cone_clients import ConeClient
-from dald_model.answer.feasibility import Excess, Feasibility, are_together, copies_apart
+from dald_model.answer.feasibility import (
+    Agreement,
+    Excess,
+    Feasibility,
+    agreements,
+    are_together,
+    copies_apart,
+)
 from dald_model.answer.lengths import ranges_of
 from dald_model.answer.multipliers import balanced, improved
 from dald_model.answer.scale import BOX, NOISE, Floor, Scale, wide
@@ -391,11 +398,17 @@ class Judge:
     @cached_property
     def feasibility(self) -> Feasibility:
         """The constraints of the all-in-one problem, beside how far they move over the lengths."""
-        return self._feasibility_of(self.claim.rules, self.claim.variables)
+        known = agreements(self.claim, self.scale.lengths)
+        return self._feasibility_of(self.claim.rules, self.claim.variables, known)
 
-    def _feasibility_of(self, rules: list[Any], variables: list[cp.Variable]) -> Feasibility:
+    def _feasibility_of(
+        self,
+        rules: list[Any],
+        variables: list[cp.Variable],
+        known: dict[int, Agreement] | None = None,
+    ) -> Feasibility:
         answer, lengths = self.claim.answer, self.lengths_by_variable
-        return Feasibility(rules, variables, answer, lengths, self.feasible)
+        return Feasibility(rules, variables, answer, lengths, self.feasible, known)
 
     @cached_property
     def lengths_by_variable(self) -> dict[int, np.ndarray]:

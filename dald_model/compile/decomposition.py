@@ -292,7 +292,7 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
                 # and its multiplier there is the sum.
                 before = found.get(rule.id)
                 found[rule.id] = dual if before is None else _added(before, dual)
-        for edge, part in self._declared_parts:
+        for edge, part in self.declared_parts:
             dual = part.sign * mu[self.slots[edge.ends]][part.start : part.stop]
             shape = part.agreement.left.shape
             found[part.agreement.constraint.id] = (dual.reshape(shape, order="F"),)
@@ -321,7 +321,7 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
         return found
 
     @cached_property
-    def _declared_parts(self) -> list[tuple[Edge, Any]]:
+    def declared_parts(self) -> list[tuple[Edge, Any]]:
         """The parts of edges that are equalities of the user's, each with its edge."""
         parts = ((edge, part) for edge in self.edges for part in edge.parts)
         return [(edge, part) for edge, part in parts if part.agreement.constraint is not None]
