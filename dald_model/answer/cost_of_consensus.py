@@ -19,7 +19,8 @@ lengths that are tried has 99 % of what a quadratic falls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
@@ -33,7 +34,7 @@ from dald_model.answer.smooth_clients import SmoothClients, is_smooth_alone
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import Form, Rows, Term
 from dald_model.compile.objectives import objectives
-from dald_model.sizes import SUMMED
+from dald_model.sizes import ROOM, SUMMED
 from dald_model.values import flat
 
 FAR = 4.0 ** np.arange(15, -13, -1)
@@ -207,21 +208,31 @@ def _of_cones(
     least = dict(zip(stated, fallen([clients[name] for name in stated], reaches), strict=True))
     found, others = {}, ways.copy()
     told = {name: client for name, client in clients.items() if _is_told(client.form)}
+    for name, fell in least.items():
+        if fell is not None:
+            found[name] = _gain(clients[name], at[compiled.columns[name]], *fell)
+    # Lines of all that have as many variables are tried at once
+    by_size: dict[int, list[Hashable]] = {}
     for name, client in told.items():
-        part = compiled.columns[name]
-        known, fell = slopes.of(part), least.get(name)
-        if fell is None:
-            found[name] = _of_cone(client, at[part], known, costs[name])
-        else:
-            found[name] = _gain(client, at[part], *fell)
-        others[part] = found[name].way
+        if name not in found:
+            by_size.setdefault(client.own.size, []).append(name)
+    for size, names in by_size.items():
+        at_once = max(1, ROOM // (8 * 4 * FAR.size * max(1, size)))
+        for some in (names[k : k + at_once] for k in range(0, len(names), at_once)):
+            starts = np.array([compiled.columns[name].start for name in some])
+            here = starts[:, None] + np.arange(size)
+            those = [clients[name] for name in some], at[here], slopes.of(here)
+            gains = _of_alike(*those, [costs[name] for name in some])
+            found |= zip(some, gains, strict=True)
+    for name in told:
+        others[compiled.columns[name]] = found[name].way
     others = Alike.by_edges(compiled).most(others)
     for name in (name for name in clients if name not in told):
         part = compiled.columns[name]
         sizes, nothing = slopes.sizes[part], np.zeros(at[part].size)
         fall, move, _ = _in_boxes(clients[name], sizes, others[part], costs[name])
         found[name] = Gain(fall, np.abs(move), nothing, nothing)
-    return found
+    return {name: found[name] for name in [*told, *found]}
 
 
 def _in_boxes(
@@ -253,27 +264,50 @@ def _gain(client: ConeClient, at: np.ndarray, fall: float, move: np.ndarray) -> 
     return Gain(fall, np.abs(move), nothing, nothing)
 
 
-def _of_cone(client: ConeClient, at: np.ndarray, known: Slopes, cost: float) -> Gain:
-    """What another client could gain along a line within its bounds, or in a box."""
-    form, nothing = client.form, np.zeros(at.size)
-    assert _is_told(form)
+def _of_alike(
+    clients: Sequence[ConeClient], at: np.ndarray, known: Slopes, costs: Sequence[float]
+) -> Iterator[Gain]:
+    """What others of one size could gain along lines within their bounds, or in a box."""
+    bounds = [bounds_of(form) for client in clients if _is_told(form := client.form)]
     down = np.stack([known.prices, np.where(known.is_zero, 0.0, known.prices)])
-    bounds, ways = bounds_of(form), np.stack(known.ways(down), axis=1).reshape(4, -1)
+    ways = np.stack(known.ways(down), axis=1).reshape(4, *at.shape).swapaxes(0, 1)
 
-    def kept(moves: np.ndarray) -> np.ndarray:
-        return moves if bounds is None else np.clip(at + moves, *bounds) - at
+    def kept(nth: int, moves: np.ndarray) -> np.ndarray:
+        own = bounds[nth]
+        return moves if own is None else np.clip(at[nth] + moves, *own) - at[nth]
 
     def falls(moves: np.ndarray) -> np.ndarray:
-        return client.falls((at + kept(moves)).reshape(-1, at.size)).reshape(moves.shape[:2])
+        found = np.empty(moves.shape[:2])
+        for nth, client in enumerate(clients):
+            points = at[nth] + kept(nth, moves[:, 4 * nth : 4 * nth + 4])
+            each = client.falls(points.reshape(-1, at.shape[1]))
+            found[:, 4 * nth : 4 * nth + 4] = each.reshape(points.shape[:2])
+        return found
 
-    line = _along(falls, ways)
+    line = _along(falls, ways.reshape(-1, at.shape[1]))
+    for nth, (client, cost) in enumerate(zip(clients, costs, strict=True)):
+        own = Line(*(one[4 * nth : 4 * nth + 4] for one in line))
+        within = None if bounds[nth] is None else partial(kept, nth)
+        yield _of_cone(client, at[nth], known.sizes[nth], cost, own, within)
+
+
+def _of_cone(
+    client: ConeClient,
+    at: np.ndarray,
+    sizes: np.ndarray,
+    cost: float,
+    line: Line,
+    kept: Callable[[np.ndarray], np.ndarray] | None,
+) -> Gain:
+    """The same of one of them; ``kept`` keeps moves within bounds, if it has no other rows."""
+    nothing = np.zeros(at.size)
     best, last = int(line.fall.argmax()), int(line.is_endless.argmax())
-    if bounds is not None and line.fall[best] > 0:
+    if kept is not None and line.fall[best] > 0:
         return Gain(float(line.fall[best]), np.abs(kept(line.moved))[best], nothing, nothing)
-    if bounds is not None and line.is_endless[last]:
+    if kept is not None and line.is_endless[last]:
         return Gain(0.0, nothing, nothing, kept(line.farthest)[last])
     way = line.moved[best] if line.fall[best] > 0 else nothing
-    fall, move, is_near = _in_boxes(client, known.sizes, way, cost)
+    fall, move, is_near = _in_boxes(client, sizes, way, cost)
     return Gain(fall, np.abs(move), nothing, nothing) if is_near else _gain(client, at, fall, move)
 
 

@@ -71,23 +71,24 @@ def _by_pieces(subs: Sequence[Subproblem], points: Sequence[np.ndarray]) -> np.n
     found = np.full((len(subs), len(points[0]) if points else 1), math.nan)
     together: dict[Hashable, list[int]] = {}
     known: dict[int, Hashable] = {}  # as most have one instantiator
+    order: dict[int, int] = {}  # of those that were lowered at once, by which their maps are known
     for at, sub in enumerate(subs):
         one = sub.lowered
         if one is not None and one.alike.valued:
+            order[at] = at
             if one.together is not None:
                 like: Hashable = id(one.together[0])
+                order[at] = one.together[1]
             elif isinstance(one, AlikeLowered):
                 like = id(one.representative)
             elif (like := known.get(id(one.instantiator))) is None:
                 like = known[id(one.instantiator)] = one.instantiator.form_of_values
             together.setdefault((like, points[at].shape), []).append(at)
     for alike in together.values():
-        each = [lowered for at in alike if (lowered := subs[at].lowered) is not None]
-        if each[0].together is not None:  # in one order, by which their maps are known
-            alike.sort(key=lambda at: subs[at].lowered.together[1])
-        given = np.array([points[at] for at in alike])
-        pieces = [one.instantiator for one in each]
-        found[alike] = values(pieces, partial(_maps_of, [subs[at] for at in alike]), given)
+        alike.sort(key=order.__getitem__)
+        some, given = [subs[at] for at in alike], np.array([points[at] for at in alike])
+        pieces = [one.instantiator for sub in some if (one := sub.lowered) is not None]
+        found[alike] = values(pieces, partial(_maps_of, some), given)
     return found
 
 
