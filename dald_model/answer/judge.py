@@ -107,7 +107,8 @@ class Judge:
 
     @cached_property
     def _costs(self) -> dict[Hashable, float]:
-        return dict(zip(self.claim.live, self._levels[0].tolist(), strict=True))
+        # As the value that is reported: of several points sums are rounded otherwise
+        return client_costs(self.compiled, self.claim.points, self.claim.live)
 
     @cached_property
     def _ranges(self) -> np.ndarray:
