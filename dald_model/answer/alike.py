@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
 from dald_model.compile.decomposition import Decomposition
 
@@ -37,8 +41,10 @@ class Alike:
         tails, heads = tails[is_tie], heads[is_tie]
         ratios: np.ndarray = np.abs(np.divide(sides.data[tails], sides.data[heads]))
         pairs = np.array([sides.indices[tails], sides.indices[heads]])
-        found = _connected(pairs, sum(sub.size for sub in compiled.values()))
-        return cls(found, _units(found, pairs, ratios) if (ratios != 1).any() else 1.0)
+        size = sum(sub.size for sub in compiled.values())
+        edges = sp.coo_array((np.ones(ratios.size), tuple(pairs)), shape=(size, size))
+        found: Any = connected_components(edges, directed=False)
+        return cls(found[1], _units(found[1], pairs, ratios) if (ratios != 1).any() else 1.0)
 
     @classmethod
     def by_variable(cls, compiled: Decomposition) -> Alike:
@@ -76,20 +82,6 @@ def _variables(compiled: Decomposition) -> tuple[np.ndarray, np.ndarray]:
     local = [v for name in compiled.layout for v in compiled[name].variables]
     keys = np.unique([compiled.origins[v.id] for v in local], return_inverse=True)[1]
     return keys, np.array([v.size for v in local], dtype=int)
-
-
-def _connected(pairs: np.ndarray, count: int) -> np.ndarray:
-    """The number of the component of each of so many, of which pairs are connected, (2, k)."""
-    least, before = np.arange(count), None
-    while before is None or (least != before).any():
-        before, (tails, heads) = least, pairs
-        least = least.copy()
-        lower = np.minimum(before[tails], before[heads])
-        for ends in (tails, heads):
-            np.minimum.at(least, ends, lower)
-            np.minimum.at(least, before[ends], lower)  # and of all that have been one so far
-        least = least[least]
-    return np.unique(least, return_inverse=True)[1]
 
 
 def _units(group: np.ndarray, pairs: np.ndarray, ratios: np.ndarray) -> np.ndarray:
