@@ -87,8 +87,8 @@ class _Session:
         is_moved = self._augmented.changed(turn) | self._is_new[which]
         moved = which[is_moved] if is_moved.any() else which[:0]
         self._is_new[moved] = False
-        parts = np.array_split(moved, range(TOGETHER, moved.size, TOGETHER))
-        for part in parts if moved.size else ():
+        for first in range(0, moved.size, TOGETHER):
+            part = moved[first : first + TOGETHER]
             hessians = self._augmented.last_hessians(part)
             for hessian, at in zip(hessians, part, strict=True):
                 hessian += self._forms[at].quadratic.full
