@@ -428,7 +428,7 @@ class Judge:
 def keeps_constraints(compiled: Decomposition, points: Points) -> bool:
     """Whether it is known that points of clients break no constraint of their own."""
     # What clients share breaks first where all of a point is scaled
-    shared = {*compiled.couplings}
+    shared = {*compiled.couplings, compiled.holder}
     forms = (
         (compiled[name].form, name)
         for name in sorted(points, key=lambda name: name not in shared)

@@ -118,6 +118,11 @@ class Client(NotPicklable, Printed):
             frozenset(map(id, [*rule.variables(), *rule.constants()])) for rule in self.constraints
         ]
 
+    @cached_property
+    def leaves_of_any_rule(self) -> frozenset[int]:
+        """Those of all of them."""
+        return frozenset().union(*self.leaves_of_rules)
+
     def keeping(self, places: tuple[int, ...]) -> Client:
         """The same client with some of its constraints."""
         if places not in self._shorter:

@@ -66,16 +66,15 @@ class CommonRules(NamedTuple):
         live = {name: places for name, places in self.places.items() if name not in left}
         counts = Counter(at for places in live.values() for at in places)
         held = own.get(holder, ())
+        shares = [tuple(one / max(counts[at], 1) for one in rule) for at, rule in enumerate(held)]
         found = dict(own)
         for name, places in live.items():
             mine = own.get(name, ())
             if len(held) < len(self.rules) or len(mine) < places.count(OWN):
                 found[name] = ()  # nothing is known of who was not solved
-                continue
-            shares, kept = {}, iter(mine)
-            for at in set(places) - {OWN}:
-                shares[at] = tuple(one / counts[at] for one in held[at])
-            found[name] = tuple(next(kept) if at == OWN else shares[at] for at in places)
+            else:
+                kept = iter(mine)
+                found[name] = tuple([next(kept) if at == OWN else shares[at] for at in places])
         return found
 
 

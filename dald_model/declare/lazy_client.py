@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from operator import is_
 from typing import Any, NamedTuple
 
@@ -181,15 +182,20 @@ class AlikeClient(Client):
 
     @cached_property
     def _constraints(self) -> Rules:
-        theirs, ours = self._both
-        pairs = zip(
-            [*theirs.variables, *theirs.constants], [*ours.variables, *ours.constants], strict=True
-        )
-        differs = {id(one) for one, other in pairs if one is not other}
+        differs = {id(one) for one, _ in self._of_rules}
         rules = zip(self._first.constraints, self._first.leaves_of_rules, strict=True)
         return tuple(
             rule if differs.isdisjoint(leaves) else self._own(rule) for rule, leaves in rules
         )
+
+    @property
+    def _of_rules(self) -> list[tuple[Any, Any]]:
+        """The leaves of the other's constraints that are others here, beside these."""
+        theirs, ours = self._both
+        kinds = (theirs.variables, ours.variables), (theirs.constants, ours.constants)
+        pairs = chain.from_iterable(zip(*kind, strict=True) for kind in kinds)
+        known = self._first.leaves_of_any_rule
+        return [(one, two) for one, two in pairs if one is not two and id(one) in known]
 
     def _own(self, rule: cp.Constraint) -> cp.Constraint:
         """A constraint of the other's with this client's data."""
@@ -210,14 +216,8 @@ class AlikeClient(Client):
         """See :class:`Client`: the other's constraints that are this client's, too."""
         if not self.is_constrained:
             return ()
-        theirs, ours = self._both
-        pairs = zip(
-            [*theirs.variables, *theirs.constants], [*ours.variables, *ours.constants], strict=True
-        )
-        by_rule = self._first.leaves_of_rules
-        there = frozenset().union(*by_rule)
-        own = {id(one) for one, other in pairs if id(one) in there and not _is_same(one, other)}
-        rules = zip(self._first.constraints, by_rule, strict=True)
+        own = {id(one) for one, two in self._of_rules if not _is_same(one, two)}
+        rules = zip(self._first.constraints, self._first.leaves_of_rules, strict=True)
         return [rule if own.isdisjoint(leaves) else None for rule, leaves in rules]
 
     @property
@@ -232,11 +232,12 @@ class AlikeClient(Client):
     def keeping(self, places: tuple[int, ...]) -> Client:
         theirs, ours = self._both
         first = self._first.keeping(places)
-        assert first.leaves is not None
+        kept = first.leaves
+        assert kept is not None
         own: dict[int, Any] = dict(zip(map(id, theirs.variables), ours.variables, strict=True))
         own |= zip(map(id, theirs.constants), ours.constants, strict=True)
-        variables = [own[id(v)] for v in first.leaves.variables]
-        constants = [own[id(one)] for one in first.leaves.constants]
+        variables = [own[id(v)] for v in kept.variables]
+        constants = [own[id(one)] for one in kept.constants]
         return AlikeClient(self.name, first, variables, constants)
 
     @property
