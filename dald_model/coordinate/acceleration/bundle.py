@@ -27,15 +27,18 @@ from dald_model.solvers.exact.native import solved_once
 MOST_COORDINATES, MOST_AT_ALL, FEW_AGREED = 4000, 30_000, 400
 """Coordinates of all clients together beyond which its own solver is too slow; and beyond which
 that is so although the clients agree on no more numbers than the last."""
-FIRST_PULL = 0.01
+NEARNESS = 0.01
 """The first pull t, as a share of that of the first penalties."""
-STRONGEST_PULL, WEAKEST_PULL = 1.0, 1e-9
+NEAREST, WEAKEST = 1.0, 1e-9
 """The range of t."""
-WELL_KNOWN, BADLY_KNOWN = 0.3, 3.0
+NEW, WRONG = 0.3, 3.0
 """Where clients turn out to be higher than their bounds by less than the first of these times the
-energy of the pull, t falls to :data:`RELAXED` of itself; by more than the second, it is doubled.
-With a t that stays, 42 models of the panel take 1.25 times the rounds, and one of them stalls."""
-RELAXED = 0.25
+energy of the pull, t falls to :data:`WIDER` of itself; by more than the second, it is doubled."""
+WIDER = 0.25
+STAYS, FELL, STUCK, STEEPEST = 0.5, 0.7, 3, 64.0
+"""Where for more than the third number of rounds the next point is nearer to the last one than the
+first share of how far the answers were from that, and these do not come nearer by the second share,
+clients are asked beyond their bounds, up to so many times that distance steeper."""
 MASTER_TOLERANCE = 1e-11
 """Of the coordinator's own solver."""
 FEW_BOUNDS, TRIALS = 200, 6
@@ -57,7 +60,13 @@ class _Question(NamedTuple):
 
 
 class BundleModel(Accelerator):
-    """The bounds of one run."""
+    """The bounds of one run.
+
+    Attributes
+    ----------
+    is_spent : bool
+        Whether the fall that they promised last is rounding.
+    """
 
     name = "bundle"
 
@@ -65,9 +74,13 @@ class BundleModel(Accelerator):
         self._coordinates, self._master, self._heads = master.coordinates, master, heads
         self._cuts = Cuts(master.coordinates, master.agreed)
         self._ties: Any = sp.csr_array(master.agreed.rows)
-        self._nearness = FIRST_PULL
+        coordinates = master.coordinates
+        self._clients = coordinates.answers[coordinates.owner]
+        self._nearness = NEARNESS
         self._asked: _Question | None = None
         self._centre = np.zeros(0)
+        self._missed = np.zeros(0)
+        self._stuck = 0
 
     def observe(self, evaluation: Evaluation, rho: np.ndarray) -> None:
         points = self._coordinates.points(evaluation.sides)
@@ -75,20 +88,24 @@ class BundleModel(Accelerator):
         agreed, asked, self._asked = self._master.agreed, self._asked, None
         if asked is None or evaluation.before is not asked.point:
             self._cuts.note(points, slopes, evaluation.objectives)
-            self._centre = agreed.nearest(points)
+            self._centre, self._stuck = agreed.nearest(points), 0
+            self._missed = np.zeros_like(points)
             return
         heights = self._cuts.add(points, slopes, evaluation.objectives)
         # Around where clients were asked, not where they answered: else it rests where they differ
         self._centre = asked.free
+        missed = np.where(self._clients, agreed.expand(asked.free) - points, 0.0)
+        fell = np.linalg.norm(missed) < FELL * np.linalg.norm(self._missed)
+        self._missed, self._stuck = missed, 0 if fell else self._stuck
         there = self._coordinates.sums(slopes * agreed.expand(asked.free))
         there = heights + self._cuts.sums(there)
         is_known = np.isfinite(asked.heights) & np.isfinite(there)
         new = np.maximum(there - asked.heights, 0.0)[is_known].sum()
         energy = self._nearness * (agreed.weight * (asked.free - asked.centre) ** 2).sum()
-        if new < WELL_KNOWN * energy:
-            self._nearness = max(RELAXED * self._nearness, WEAKEST_PULL)
-        elif new > BADLY_KNOWN * energy:
-            self._nearness = min(2 * self._nearness, STRONGEST_PULL)
+        if new < NEW * energy:
+            self._nearness = max(WIDER * self._nearness, WEAKEST)
+        elif new > WRONG * energy:
+            self._nearness = min(2 * self._nearness, NEAREST)
 
     def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
         agreed = self._master.agreed
@@ -99,6 +116,7 @@ class BundleModel(Accelerator):
         slopes = self._cuts.mixed(shares)
         self._cuts.prune(shares > ACTIVE_SHARE)
         # Prices balance: what the pull adds is spread over the clients
+        slopes = slopes + self._beyond(free)
         left = (agreed.gather(slopes) + agreed.rows.T @ tied) / agreed.weight
         slopes = slopes - left[agreed.classes] * agreed.factor
         prices = self._master.nearest(slopes, evaluation.after[0])
@@ -108,6 +126,18 @@ class BundleModel(Accelerator):
             return None
         self._asked = _Question(point, free, self._centre, heights)
         return Proposal(point, self.name, sides)
+
+    def _beyond(self, free: np.ndarray) -> np.ndarray:
+        """How much steeper than their bounds clients are asked, (N,): not where bounds moved on.
+
+        An answer's slope is steeper than the one that was asked by how far it is from the point
+        asked. Where a constraint keeps a client from a corner that the others' bounds hold, that is
+        what a round adds to its bounds there; so each further round asks for twice as much.
+        """
+        moved = np.sqrt((self._master.agreed.weight * (free - self._centre) ** 2).sum())
+        stays = moved < STAYS * np.linalg.norm(self._missed)
+        self._stuck = self._stuck + 1 if stays else 0
+        return (min(2.0 ** max(self._stuck - STUCK, 0), STEEPEST) - 1) * self._missed
 
     def _solved(self, rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
         """The optimal z, all groups' s, the shares of rows, and the prices of R.
@@ -144,7 +174,8 @@ class BundleModel(Accelerator):
         sizes = np.zeros(above)
         np.maximum.at(sizes, number, np.abs(rows.height) + abs(rows.matrix) @ np.abs(centre))
         # Bounds resolve points to the root of rounding, where an objective bends
-        if -scale * risen.sum() < np.finfo(float).eps * sizes.sum():
+        self.is_spent = bool(-scale * risen.sum() < np.finfo(float).eps * sizes.sum())
+        if self.is_spent:
             return None
         heights = np.full(self._cuts.count, -np.inf)
         heights[owners] = highest + scale * risen

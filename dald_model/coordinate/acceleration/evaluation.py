@@ -141,10 +141,13 @@ class Accelerator:
         Of its proposals.
     recalled : tuple
         The clients that it had models of at its beginning.
+    is_spent : bool
+        Whether it will have no proposals for now, so that its turn may end.
     """
 
     name = ""
     recalled: tuple[Hashable, ...] = ()
+    is_spent = False
 
     @property
     def learnt(self) -> ModelState | None:

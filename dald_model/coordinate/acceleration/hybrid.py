@@ -27,23 +27,23 @@ from dald_model.coordinate.acceleration.secant import Secant, SecantModel
 from dald_model.coordinate.scaling.curvature import is_angular
 from dald_model.values import BYTES
 
-SERVER_WORK, PEER_WORK = 2e7, 1e9
-"""The most that the cubes of the clients' shared entries sum up to where models are learned: the
-cost per round of the coordinator's own eigenproblems. It is more without a server, where news takes
-as many rounds as the graph is wide. On grids of 64 to 400 logistic clients of 60 to 220 columns
-models saved 44 to more than 77 % of the rounds, of lassos none to 20 %; through servers of 12 to
-1,000 wide clients none in the mean."""
-SURE_ERROR = 0.1
+LATER, WORK = 200, 2e7
+"""Clients of up to so many shared entries are learned where rounds are slow without; and as long as
+their cubes sum up to no more, the cost per round of the coordinator's own eigenproblems."""
+SERVERLESS, LABOUR = 400, 1e9
+"""The same where there is no server, so that news takes as many rounds as the graph is wide. On
+grids of 64 to 400 logistic clients of 60 to 220 columns models saved 44 to more than 77 % of the
+rounds, of lassos none to 20 %; through servers of 12 to 1,000 wide clients none in the mean."""
+SURE = 0.1
 """Share of the residual that the models' error, and then the next residual, is at most where models
-propose in the turn of bounds. Where they never do, 42 models of the panel take 1.04 times the
-rounds, and a cone program on a path 1.9 times."""
-SURE_REACH = 10.0
+propose in the turn of bounds."""
+TOLD_NEAR = 10.0
 """How many times the residual clients are then told otherwise at most: models that were asked for
 little steps along few directions are right about these. (A linear program on a path takes 188
 rounds without for 37.)"""
-TURN_ROUNDS = 12
+TURN = 12
 """Rounds of a turn."""
-FIRST_RATE = 10.0
+PROMISE = 10.0
 """How many times smaller each way is expected to make the residual in its first turn."""
 
 
@@ -58,8 +58,8 @@ class Hybrid:
 
     Where a client has more shared entries than :class:`Secant` takes, most smooth problems are
     solved by :class:`Anderson` before a model is learned. So that begins alone, and models have
-    their turn where it is slow, up to ``SERVER_WORK``, or ``PEER_WORK`` without a server; where
-    clients have kinks they have it beside the bounds.
+    their turn where it is slow, up to ``LATER`` entries, or ``SERVERLESS`` without a server;
+    where clients have kinks they have it beside the bounds.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class Hybrid:
         ways: list[tuple[Accelerator, ...]] = [(secant, mixer)]
         first = 0
         size, agreed = secant.coordinates.size, secant.master.agreed.weight.size
-        is_narrow = self._takes(sizes) or _work(sizes) <= SERVER_WORK
+        is_narrow = self._takes(sizes) or _is_within(sizes, LATER, WORK)
         is_small = is_narrow and size <= MOST_COORDINATES
         may_bound = is_small or (is_narrow and size <= MOST_AT_ALL and agreed <= FEW_AGREED)
         has_kinks = may_bound and _has_kinks(compiled)
@@ -119,17 +119,17 @@ class Hybrid:
     def _learns(self, compiled: Decomposition) -> bool:
         """Whether clients are small enough to be learned, at once or later."""
         sizes = self.secant.sizes(compiled)
-        most = SERVER_WORK if compiled.servers else PEER_WORK
-        return self._takes(sizes) or _work(sizes) <= most
+        most = (LATER, WORK) if compiled.servers else (SERVERLESS, LABOUR)
+        return self._takes(sizes) or _is_within(sizes, *most)
 
     def _takes(self, sizes: np.ndarray) -> bool:
         """The same at once."""
         return bool(sizes.max(initial=0) <= self.secant.directions)
 
 
-def _work(sizes: np.ndarray) -> float:
-    """The sum of cubes, in floating point."""
-    return float((sizes.astype(float) ** 3).sum())
+def _is_within(sizes: np.ndarray, most: int, work: float) -> bool:
+    """Whether no client has more shared entries than that, nor all together ask for more work."""
+    return bool(sizes.max(initial=0) <= most and (sizes.astype(float) ** 3).sum() <= work)
 
 
 def _has_kinks(compiled: Decomposition) -> bool:
@@ -153,10 +153,10 @@ class Sure(Accelerator):
         self._secant = secant
 
     def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
-        if self._secant.error > SURE_ERROR:
+        if self._secant.error > SURE:
             return None
         found, reach = self._secant.propose(evaluation, rho), self._secant.reach
-        if found is None or reach > SURE_REACH or self._secant.error * reach > SURE_ERROR:
+        if found is None or reach > TOLD_NEAR or self._secant.error * reach > SURE:
             return None
         return found._replace(name=self.name)
 
@@ -165,8 +165,8 @@ class Portfolio(Accelerator):
     """Ways to propose points, of which one has its turn.
 
     A way is a tuple of accelerators, of which the first that has a proposal makes it. All learn
-    from every round. After ``TURN_ROUNDS`` rounds the way with the highest rate has the next turn:
-    how many times smaller its last turn made the residual, ``FIRST_RATE`` before its first.
+    from every round. After ``TURN`` rounds the way with the highest rate has the next turn: how
+    many times smaller its last turn made the residual, ``PROMISE`` before its first.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ class Portfolio(Accelerator):
         self._ways, self._turn = ways, first
         self._all = list(dict.fromkeys(one for way in ways for one in way))
         self.recalled = next((one.recalled for one in self._all if one.recalled), ())
-        self._rates = np.full(len(ways), FIRST_RATE)
+        self._rates = np.full(len(ways), PROMISE)
         self._rounds = 0
         self._begun: Evaluation | None = None
         self._best: Evaluation | None = None
@@ -198,12 +198,10 @@ class Portfolio(Accelerator):
             self._best = evaluation
         self._begun = self._begun or self._best
         self._rounds += evaluation.is_whole
-        if self._rounds == TURN_ROUNDS and size > 0:
+        if self._rounds == TURN and size > 0:
             # Both in the metric of the present penalties
             best = self._best.size(rho)
-            self._rates[self._turn] = self._begun.size(rho) / best if best else math.inf
-            self._turn = int(self._rates.argmax())
-            self._begun, self._rounds = self._best, 0
+            self._end(self._begun.size(rho) / best if best else math.inf)
 
     def propose(self, evaluation: Evaluation, rho: np.ndarray) -> Proposal | None:
         way = self._ways[self._turn]
@@ -213,7 +211,15 @@ class Portfolio(Accelerator):
             found = one.propose(evaluation, rho)
             if found is not None:
                 return found
+            if one.is_spent and one in self._ways[self._turn]:
+                self._end(1.0)
         return None
+
+    def _end(self, rate: float) -> None:
+        """End a turn that made the residual so many times smaller."""
+        self._rates[self._turn] = rate
+        self._turn = int(self._rates.argmax())
+        self._begun, self._rounds = self._best, 0
 
     def reject(self, name: str) -> None:
         """See :class:`Accelerator`: the accelerator of this name is told."""
