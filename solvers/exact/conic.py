@@ -24,6 +24,7 @@ from dald_model.solvers.base import FOUND, PROVEN, Answers, ClientAnswer, Encodi
 from dald_model.solvers.exact.balance import Balance, balance, is_extreme
 from dald_model.solvers.exact.cone_certificates import infeasibility, is_unbounded
 from dald_model.solvers.exact.native import STATUSES, answered, attempts, native_cone, settings
+from dald_model.solvers.exact.polish import Polisher, is_polished
 
 FROM_ATTEMPT = 2
 """From this attempt on what is almost solved has a gap whose root is beyond what was asked."""
@@ -69,10 +70,16 @@ class ClarabelProgram:
     :math:`\tilde x = (x - \bar x) / X` and the objective over E: so its tolerances, some of which
     are absolute, mean the same in whatever units the user measures, and wherever the origin is:
     :math:`\bar x`, at first zero, is an answer that was far from it.
+
+    With ``polishes`` its answers are polished where :mod:`.polish` can; without, they are as far
+    off as its tolerances let them be, which is what shows whether an answer is one.
     """
 
-    def __init__(self, cone: ConeProgram, scaling: Scaling) -> None:
+    def __init__(self, cone: ConeProgram, scaling: Scaling, polishes: bool = True) -> None:
         self._own, self._across = cone, cone.rows.T
+        self._polishes = polishes and is_polished(cone.cones, cone.linear.size + cone.rhs.size)
+        self._polisher: Polisher | None = None
+        self._sharp: tuple[np.ndarray, np.ndarray] | None = None  # its last answer
         self._size = size = scaling.lengths.size
         self._energy = float((scaling.lengths * scaling.slopes).max())
         lengths = np.ones(cone.linear.size)
@@ -117,7 +124,7 @@ class ClarabelProgram:
             added = sp.coo_array(np.triu(curvature * lengths * lengths[:, None] / self._energy))
             added.resize(self._upper.shape)
             self._matrix = sp.csc_array(self._upper + added)
-        self._pull = None
+        self._polisher = self._pull = self._sharp = None
         # Not `update(P=...)`: Clarabel would keep the scaling it made for the old penalties, which
         # costs digits where they were 1e4 times others, and a new solver is a fraction of a solve.
         self._solver = None
@@ -179,7 +186,7 @@ class ClarabelProgram:
         """Have the variables, in lengths, be zero there."""
         self._centre = centre
         self._shifted = self._cone.rhs - self._cone.rows @ centre
-        self._solver = self._pull = None
+        self._solver = self._polisher = self._pull = self._sharp = None
 
     def _minimise(self, linear: np.ndarray, tolerance: float) -> ClientAnswer:
         full = self._cone.linear.copy()
@@ -188,15 +195,37 @@ class ClarabelProgram:
             upper, centre = self._matrix, self._centre
             self._pull = upper @ centre + upper.T @ centre - upper.diagonal() * centre
         full += self._pull
+        if self._polisher is not None and self._sharp is not None:
+            x, z, is_sharp = self._polisher.polish(full, *self._sharp, is_near=False)
+            if is_sharp:
+                self._sharp = x, z
+                return self._answered(x, z, linear, "optimal", "")
         is_settled = tolerance == self._tolerance
         if not is_settled:
             self._tolerance, self._options = tolerance, attempts(tolerance)
         native, status = self._attempted(full, is_settled)
         said = "" if status == "optimal" else f"CLARABEL: {native.status}"
-        multipliers = self._multipliers(np.array(native.z))
         if status not in FOUND:
+            multipliers = self._multipliers(np.array(native.z))
             return ClientAnswer.none(status, self._size, said, multipliers)
-        self._last = self._centre + np.array(native.x)
+        x, z = np.array(native.x), np.array(native.z)
+        if self._polishes:
+            if self._polisher is None:
+                upper, rows = self._matrix.toarray(), self._cone.rows.toarray()
+                whole = upper + np.triu(upper, 1).T
+                self._polisher = Polisher(whole, rows, self._shifted, self._cone.cones)
+            x, z, is_sharp = self._polisher.polish(full, x, z)
+            if is_sharp:
+                status, said = "optimal", ""
+            self._sharp = (x, z) if is_sharp else None
+        return self._answered(x, z, linear, status, said)
+
+    def _answered(
+        self, x: np.ndarray, z: np.ndarray, linear: np.ndarray, status: str, said: str
+    ) -> ClientAnswer:
+        """The answer in the user's units of what was found for c."""
+        multipliers = self._multipliers(z)
+        self._last = self._centre + x
         cone, values = self._own, self._lengths * self._last
         bent, point = cone.matrix @ values, values[: self._size]
         objective = float((bent / 2 + cone.linear) @ values) + cone.constant

@@ -13,7 +13,6 @@ from clarabel import DefaultSettings, DefaultSolver  # pyright: ignore[reportAtt
 
 from dald_model.compile.form import ConeProgram
 from dald_model.deadline import TimeUpError, is_limited, seconds_left
-from dald_model.sizes import EPSILONS
 from dald_model.values import is_panic
 
 STATUSES = {
@@ -26,12 +25,8 @@ STATUSES = {
 }
 """Clarabel's statuses in cvxpy's words; any other is the solver's failure."""
 
-REFINED = {
-    **dict.fromkeys(("iterative_refinement_reltol", "iterative_refinement_abstol"), 1e-15),
-    "iterative_refinement_max_iter": 30,
-}
-"""Clarabel's linear systems are solved to the last digits. (With its own 1e-13 and 10 passes two of
-96 turns of second-order cones ended without an accuracy of 1e-8; of 128 solves 6 were repeated.)"""
+FINEST = 1e-13
+"""Below this relative gap Clarabel's steps are rounding errors."""
 
 
 def attempts(tolerance: float) -> list[dict[str, Any]]:
@@ -44,16 +39,15 @@ def attempts(tolerance: float) -> list[dict[str, Any]]:
     solved is the gap of the next one. Then another path, and last Clarabel's defaults.
 
     Each attempt ends after Clarabel's own 200 iterations at the latest. Points better than some
-    3e-8 are out of reach beside a quadratic as large as data make it.
+    3e-8 are out of reach beside a quadratic as large as data make it, but for :mod:`.polish`.
     """
-    fine, coarse = max(0.1 * tolerance**2, EPSILONS), 1e-2 * tolerance
+    fine, coarse = max(0.1 * tolerance**2, FINEST), 1e-2 * tolerance
     middle = float(np.sqrt(fine * coarse))
     steps = [(fine, middle, 0.9), (middle, coarse, 0.8), (coarse, tolerance, 0.7)]
     tried: list[dict[str, Any]] = [
         dict.fromkeys(("tol_gap_abs", "tol_gap_rel"), gap)
         | dict.fromkeys(("reduced_tol_gap_abs", "reduced_tol_gap_rel"), almost)
         | {"tol_feas": coarse, "reduced_tol_feas": tolerance, "max_step_fraction": fraction}
-        | REFINED
         for gap, almost, fraction in steps
     ]
     other = {"equilibrate_enable": False, "static_regularization_constant": 1e-10}
