@@ -252,10 +252,10 @@ class Preparation:
         units = Units.plain(self.compiled)
         if self._is_measured(layer) and self._saved is None:
             if known is None:
-                is_exact = self._method.solver is None
-                asked = layer if is_exact else SolverLayer(self.compiled, None)
-                assert isinstance(asked, SolverLayer)  # no run without clients' solvers is measured
-                known = Measured.anew(self.compiled, asked)
+                is_default = self._method.solver is None
+                exact = layer if is_default else SolverLayer(self.compiled, None)
+                assert isinstance(exact, SolverLayer)  # no run without clients' solvers is measured
+                known = Measured.anew(self.compiled, exact)
             units, self.measured = known.units, known
         # What is given is a setting of the paper's or of a textbook's, which starts at zero.
         if not (self._is_own and isinstance(as_rule(self._rho), ResidualBalancing)):

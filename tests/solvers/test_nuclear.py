@@ -154,3 +154,18 @@ def test_entries_that_nobody_else_sees_are_completed(spread: float) -> None:
         assert np.linalg.norm(slopes, 2) <= 1.5 + 1e-8
         assert np.sum(slopes * given) == pytest.approx(1.5 * values.sum(), rel=1e-8)
         assert found.objectives[0] == pytest.approx(1.5 * values.sum(), rel=1e-12)
+
+
+def test_a_matrix_of_which_nobody_observed_some_entries() -> None:
+    """The owner of the norm keeps its solver; verified by plain cvxpy, with cones."""
+    rng, X, model = np.random.default_rng(6), cp.Variable((6, 5)), dm.Model("completion")
+    truth = rng.normal(size=(6, 1)) @ rng.normal(size=(1, 5))
+    observed = rng.random((3, 6, 5)) < 0.25
+    for i, cells in enumerate(observed):
+        model.client(i, cp.sum_squares(cp.multiply(cells.astype(float), X - truth)))
+    model.client("rank", cp.normNuc(X) / 4)
+    assert not observed.any(axis=0).all()
+    result = model.solve()
+    assert result.status == "optimal"
+    assert not result.fallbacks
+    assert result.verify().ok

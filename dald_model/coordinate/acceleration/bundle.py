@@ -38,7 +38,8 @@ WIDER = 0.25
 STAYS, FELL, STUCK, STEEPEST = 0.5, 0.7, 3, 64.0
 """Where for more than the third number of rounds the next point is nearer to the last one than the
 first share of how far the answers were from that, and these do not come nearer by the second share,
-clients are asked beyond their bounds, up to so many times that distance steeper."""
+clients are asked beyond their bounds, up to so many times that distance steeper. Without, a linear
+program on a star whose owners are absent by a third takes 276 rounds for at most 192."""
 MASTER_TOLERANCE = 1e-11
 """Of the coordinator's own solver."""
 FEW_BOUNDS, TRIALS = 200, 6
