@@ -125,11 +125,9 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
         # Clients that are solved side by side lie side by side, so that they are one slice.
         self.layout = [name for level in self.levels for name in level]
         self.places: dict[Hashable, int] = {name: at for at, name in enumerate(self.layout)}
-        stops = np.cumsum([self[name].size for name in self.layout])
-        self.columns: dict[Hashable, slice] = {
-            name: slice(int(stop) - self[name].size, int(stop))
-            for name, stop in zip(self.layout, stops, strict=True)
-        }
+        stops = [0, *accumulate(self._subproblems[name].size for name in self.layout)]
+        parts = map(slice, stops[:-1], stops[1:])
+        self.columns: dict[Hashable, slice] = dict(zip(self.layout, parts, strict=True))
         self.origins = {
             local.id: key for key, homes in form.homes.items() for local in homes.values()
         }
@@ -281,17 +279,17 @@ class Decomposition(NotPicklable, Mapping[Hashable, Subproblem]):
             values[key] = (agreed + agreed.T) / 2 if is_symmetric else agreed
         values = self.arrays.with_arrays(values)
         at_clients = Copies(self, points, self._spread)
-        found = {}
+        gathered: dict[int, list[Any]] = {}
         stated = self.stated_duals(duals, left)
         for name, client in self.model.stated.items():
             # Nothing is known of who was never solved, or of a solver that gives no multipliers;
             # bounds that the compiler added for couplings come last and are nobody's
             told = stated.get(name, ())
             for rule, dual in zip(client.constraints if told else (), told, strict=False):
-                # One constraint object may stand in several clients; the AIO problem has it once
-                # and its multiplier there is the sum.
-                before = found.get(rule.id)
-                found[rule.id] = dual if before is None else _added(before, dual)
+                gathered.setdefault(rule.id, []).append(dual)
+        # One constraint object may stand in several clients; the AIO problem has it once and its
+        # multiplier there is the sum.
+        found = {key: tuple(map(_sum, zip(*each, strict=True))) for key, each in gathered.items()}
         for edge, part in self.declared_parts:
             dual = part.sign * mu[self.slots[edge.ends]][part.start : part.stop]
             shape = part.agreement.left.shape
@@ -475,5 +473,5 @@ def _touching(
     return found
 
 
-def _added(one: tuple[Any, ...], two: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(a + b for a, b in zip(one, two, strict=True))
+def _sum(parts: tuple[Any, ...]) -> Any:
+    return sum(parts[1:], start=parts[0])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache, reduce
+from itertools import accumulate
 from typing import Any
 
 import cvxpy as cp
@@ -41,7 +42,7 @@ class MadeOnce:
         if known is not None:
             return known[1]
         found = make()
-        if sum(map(np.size, matrices)) <= self.small:
+        if not any(size > self.small for size in accumulate(map(np.size, matrices))):
             if len(self._known) >= self.most:
                 self._known.clear()
             self._known[key] = matrices, found

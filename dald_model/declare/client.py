@@ -29,6 +29,9 @@ from dald_model.values import REFUSALS, number, unset
 CONSTRAINTS_SHOWN = 12
 """The most constraints of a client that are shown."""
 
+Kept = tuple["Client", list[int], list[int]]
+"""A client with some of its constraints, and which of the variables and constants are in it."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Client(NotPicklable, Printed):
@@ -119,19 +122,28 @@ class Client(NotPicklable, Printed):
         ]
 
     @cached_property
-    def leaves_of_any_rule(self) -> frozenset[int]:
-        """Those of all of them."""
-        return frozenset().union(*self.leaves_of_rules)
+    def places_in_rules(self) -> tuple[list[int], list[int]]:
+        """Which of its :attr:`leaves`, variables and constants, are in any constraint."""
+        known, used = self.leaves, frozenset().union(*self.leaves_of_rules)
+        assert known is not None
+        kinds = known.variables, known.constants
+        found = [[at for at, leaf in enumerate(kind) if id(leaf) in used] for kind in kinds]
+        return found[0], found[1]
 
     def keeping(self, places: tuple[int, ...]) -> Client:
         """The same client with some of its constraints."""
+        return self.kept(places)[0]
+
+    def kept(self, places: tuple[int, ...]) -> Kept:
+        """The same, and which of its :attr:`leaves`, variables and constants, it keeps."""
         if places not in self._shorter:
             rules = tuple(self.constraints[at] for at in places)
-            self._shorter[places] = Client(self.name, self.objective, rules)
+            shorter = Client(self.name, self.objective, rules)
+            self._shorter[places] = shorter, *_places(self.leaves, shorter.leaves)
         return self._shorter[places]
 
     @cached_property
-    def _shorter(self) -> dict[tuple[int, ...], Client]:
+    def _shorter(self) -> dict[tuple[int, ...], Kept]:
         return {}
 
     @property
@@ -265,6 +277,18 @@ class Client(NotPicklable, Printed):
     @property
     def _over(self) -> str:
         return together(map(sized, self.variables), 60)
+
+
+def _places(known: Leaves | None, kept: Leaves | None) -> tuple[list[int], list[int]]:
+    """Where in the leaves of a client those that a part of it keeps are."""
+    if known is None or kept is None:
+        return [], []
+    kinds = (known.variables, kept.variables), (known.constants, kept.constants)
+    found = []
+    for whole, part in kinds:
+        at = {id(leaf): place for place, leaf in enumerate(whole)}
+        found.append([at[id(leaf)] for leaf in part])
+    return found[0], found[1]
 
 
 def all_in_one(

@@ -106,31 +106,36 @@ def common_rules(clients: Iterable[Client], owners: Owners) -> CommonRules:
     shared = {key: [n for n in names if n in declared] for key, names in owners.items()}
     shared = {key: names for key, names in shared.items() if len(names) > 1}
     reader = Reader(shared)
-    keys = {
-        name: [None if rule is None else reader.key(rule) for rule in rules]
-        for name, rules in perhaps.items()
-    }
+    # Clients alike state the same objects
+    alike: dict[int, list[Hashable]] = {}
+    for name, stated in perhaps.items():
+        alike.setdefault(id(stated), []).append(name)
+    keys: dict[int, list[Hashable]] = {}
     stating: dict[Hashable, list[Hashable]] = {}
     rules: dict[Hashable, cp.Constraint] = {}
-    for name, found in keys.items():
-        for key, rule in zip(found, perhaps[name], strict=True):
+    for same, names in alike.items():
+        stated = perhaps[names[0]]
+        keys[same] = [None if rule is None else reader.key(rule) for rule in stated]
+        for key, rule in zip(keys[same], stated, strict=True):
             if key is not None and rule is not None:
-                stating.setdefault(key, []).append(name)
+                stating.setdefault(key, []).extend(names)
                 rules.setdefault(key, rule)
     places: dict[Hashable, int] = {}
     for key, names in stating.items():
         users = {name for v in rules[key].variables() for name in shared[v.id]}
         if users == set(names) and all(declared[name].does_without for name in names):
             places[key] = len(places)
-    held = {
-        name: tuple(OWN if key is None else places.get(key, OWN) for key in found)
-        for name, found in keys.items()
+    where = {
+        same: tuple(OWN if key is None else places.get(key, OWN) for key in found)
+        for same, found in keys.items()
         if not places.keys().isdisjoint(found)
     }
-    left = {
-        name: declared[name].keeping(tuple(at for at, place in enumerate(own) if place == OWN))
-        for name, own in held.items()
+    kept = {
+        same: tuple(at for at, place in enumerate(found) if place == OWN)
+        for same, found in where.items()
     }
+    held = {name: where[id(stated)] for name, stated in perhaps.items() if id(stated) in where}
+    left = {name: declared[name].keeping(kept[id(perhaps[name])]) for name in held}
     whole = [n for n, c in left.items() if len(c.variables) == len(declared[n].variables)]
     if not whole:
         return NOTHING

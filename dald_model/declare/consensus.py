@@ -107,8 +107,7 @@ class Edge(NotPicklable):
     def given(self, name: Hashable) -> list[cp.Expression]:
         """The sides of client ``name`` as the user wrote them, one an equality."""
         is_tail = name == self.tail
-        pairs = ((part.agreement, (part.sign > 0) == is_tail) for part in self.parts)
-        return [equality.left if is_left else equality.right for equality, is_left in pairs]
+        return [one.left if (sign > 0) == is_tail else one.right for one, _, _, sign in self.parts]
 
     def other(self, name: Hashable) -> Hashable:
         """The client at the other end."""

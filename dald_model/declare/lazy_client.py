@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
-from itertools import chain
 from operator import is_
 from typing import Any, NamedTuple
 
@@ -152,9 +151,10 @@ class AlikeClient(Client):
     @property
     def _both(self) -> tuple[Leaves, Leaves]:
         """Variables and constants of the other's, and what stands in their places."""
-        assert self._first.leaves is not None
-        assert self.leaves is not None
-        return self._first.leaves, self.leaves
+        theirs, ours = self._first.leaves, self.leaves
+        assert theirs is not None
+        assert ours is not None
+        return theirs, ours
 
     @cached_property
     def _instead(self) -> dict[int, Any]:
@@ -183,6 +183,8 @@ class AlikeClient(Client):
     @cached_property
     def _constraints(self) -> Rules:
         differs = {id(one) for one, _ in self._of_rules}
+        if not differs:
+            return self._first.constraints
         rules = zip(self._first.constraints, self._first.leaves_of_rules, strict=True)
         return tuple(
             rule if differs.isdisjoint(leaves) else self._own(rule) for rule, leaves in rules
@@ -191,11 +193,11 @@ class AlikeClient(Client):
     @property
     def _of_rules(self) -> list[tuple[Any, Any]]:
         """The leaves of the other's constraints that are others here, beside these."""
-        theirs, ours = self._both
-        kinds = (theirs.variables, ours.variables), (theirs.constants, ours.constants)
-        pairs = chain.from_iterable(zip(*kind, strict=True) for kind in kinds)
-        known = self._first.leaves_of_any_rule
-        return [(one, two) for one, two in pairs if one is not two and id(one) in known]
+        (_, variables, constants, _, _), (_, mine, own, _, _) = self._both
+        places = self._first.places_in_rules
+        found = [(variables[at], mine[at]) for at in places[0] if variables[at] is not mine[at]]
+        found += [(constants[at], own[at]) for at in places[1] if constants[at] is not own[at]]
+        return found
 
     def _own(self, rule: cp.Constraint) -> cp.Constraint:
         """A constraint of the other's with this client's data."""
@@ -217,6 +219,8 @@ class AlikeClient(Client):
         if not self.is_constrained:
             return ()
         own = {id(one) for one, two in self._of_rules if not _is_same(one, two)}
+        if not own:
+            return self._first.constraints
         rules = zip(self._first.constraints, self._first.leaves_of_rules, strict=True)
         return [rule if own.isdisjoint(leaves) else None for rule, leaves in rules]
 
@@ -230,15 +234,11 @@ class AlikeClient(Client):
         return self._first._goal if is_same else super()._goal
 
     def keeping(self, places: tuple[int, ...]) -> Client:
-        theirs, ours = self._both
-        first = self._first.keeping(places)
-        kept = first.leaves
-        assert kept is not None
-        own: dict[int, Any] = dict(zip(map(id, theirs.variables), ours.variables, strict=True))
-        own |= zip(map(id, theirs.constants), ours.constants, strict=True)
-        variables = [own[id(v)] for v in kept.variables]
-        constants = [own[id(one)] for one in kept.constants]
-        return AlikeClient(self.name, first, variables, constants)
+        first, variables, constants = self._first.kept(places)
+        _, mine, own, _, _ = self._both[1]
+        return AlikeClient(
+            self.name, first, [mine[at] for at in variables], [own[at] for at in constants]
+        )
 
     @property
     def maximises(self) -> bool:
