@@ -8,6 +8,9 @@ ifneq ($(wildcard ../shared/data/.),)
 export DALD_DATA ?= $(abspath ../shared/data)
 endif
 
+# Tests start Python anew many times: what it compiles is kept, whatever the environment says.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo check test test-next lint pytest wheel bench peers fuzz notebooks docs clean
 
 help:  ## show this help
