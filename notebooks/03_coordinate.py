@@ -204,13 +204,13 @@ assert (rows.status == "optimal").all()
 rows
 
 # %%
-figure, axis = plt.subplots(figsize=(8, 3.6), layout="constrained")
+figure, axis = plt.subplots(figsize=(9, 3.6), layout="constrained")
 for what, fault in faults.items():
     history = model.solve(online=fault, max_rounds=5000).history
     axis.semilogy(history[["primal_scaled", "dual_scaled"]].max(axis=1), label=what)
 axis.set(xlabel="round", ylabel="larger of the two residuals")
 axis.grid(alpha=0.3)
-axis.legend(loc="upper right")  # the curves fall from there
+figure.legend(loc="outside right upper")  # the curves fall from there
 plt.close(figure)
 figure
 

@@ -294,6 +294,7 @@ for last, new in pairwise([0.0, *path[:3]]):
     near = middle[np.abs(middle - new) < 1.0]
     left.plot(near, f(near) + (near - last) ** 2 / (2 * short), "--", linewidth=1)
 left.plot([0.0, *path], f(np.array([0.0, *path])), "o", color="tab:red", label="proximal steps")
+left.set(xlabel="x", ylabel="f(x)")
 left.legend()
 both = ["one", "two"]
 prox = points(both, dm.FedProx(alpha), 60)
@@ -306,7 +307,7 @@ for at, name in enumerate(both):
         right.plot(mine[-1], losses[name](mine[-1]), "s", color=color)
 right.text(prox[-1, 0], f(prox[-1, 0]), "  I")
 right.text(dald[-1, 0], f(dald[-1, 0]), "H  ", horizontalalignment="right")
-right.set_ylim(-0.2, 8)
+right.set(xlabel="value of the client's copy", ylim=(-0.2, 8))
 right.legend()
 plt.show()
 

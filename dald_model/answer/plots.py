@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, Protocol
@@ -113,6 +114,12 @@ def comparison_plot(
     axes[1].set_title("... and against what is sent")
     for axis, metric in zip(axes[2:], metrics, strict=True):
         axis.set(xlabel="round", title=metric)
+        # What a first round had, mostly of all zeros, would flatten all that comes after
+        after = pd.concat([history[metric].iloc[1:] for history in histories.values()])
+        least, most = after.min(), after.max()
+        margin = 0.05 * (most - least)
+        if 0 < margin < math.inf:
+            axis.set_ylim(least - margin, most + margin)
     for axis in axes:
         axis.grid(alpha=0.3)
     # Many curves cross every panel: below them the legend hides none.
