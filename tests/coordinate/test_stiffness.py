@@ -177,24 +177,24 @@ def test_entries_of_a_matrix_have_one_length_in_its_units() -> None:
     np.testing.assert_array_equal(found[6:], lengths[6:])
 
 
-@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4])
 @pytest.mark.parametrize("outlier", [False, True])
-def test_a_small_rating_is_no_stiff_one(unit: float, outlier: bool) -> None:
+def test_a_small_rating_is_no_stiff_one(outlier: bool) -> None:
     """Completion in any unit, where ratings are near zero by chance: 26 to 56 rounds if it is."""
     rng = np.random.default_rng(2)
     ratings = rng.normal(size=(9, 2)) @ rng.normal(size=(2, 6))
     if outlier:
         ratings[0, 0] = 60.0
     known = rng.random((9, 6)) < 0.7
-    result = completed(np.where(known, unit * ratings, np.nan), weight=unit).solve()
-    assert result.status == "optimal"
-    assert result.rounds <= 22
-    at = np.zeros((9, 6))
-    for _ in range(20_000):  # proximal gradient steps of length one
+    at, before = np.zeros((9, 6)), np.ones((9, 6))
+    while np.abs(at - before).max() > 1e-12:  # proximal gradient steps of length one
         left, sizes, right = np.linalg.svd(np.where(known, ratings, at), full_matrices=False)
-        at = left * np.maximum(sizes - 1, 0) @ right
+        before, at = at, left * np.maximum(sizes - 1, 0) @ right
     value = np.sum((at - ratings)[known] ** 2) / 2 + np.linalg.svd(at, compute_uv=False).sum()
-    assert result.value == pytest.approx(unit**2 * value, rel=1e-6)
+    for unit in (1e-4, 1.0, 1e4):
+        result = completed(np.where(known, unit * ratings, np.nan), weight=unit).solve()
+        assert result.status == "optimal"
+        assert result.rounds <= 22
+        assert result.value == pytest.approx(unit**2 * value, rel=1e-6)
 
 
 def stages(units: np.ndarray) -> dm.Model:
@@ -263,7 +263,7 @@ def test_an_array_has_the_geometric_mean_of_its_penalties_or_of_its_energies() -
     assert mixed * units**2 == pytest.approx(plain)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_angles_of_a_grid_have_penalties_of_one_size(seed: int) -> None:
     """What balances carry to one angle while all others stand differs 8 to 29 times.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -17,14 +18,14 @@ from scipy.optimize import minimize_scalar
 
 import dald_model as dm
 
-POWERS = (-6, -3, -1, 1, 3, 6)
+POWERS = (-6, -2, 2, 6)
 GAP = 1e-4
 """What an "optimal" answer may be off, relative to what the objective varies by."""
 
 Array = np.ndarray[Any, Any]
 
 
-# --- the same model in seven units -------------------------------------------------------------
+# --- the same model in five units --------------------------------------------------------------
 
 
 def together(costs: list[Callable[[Any], Any]], size: int, unit: float, shift: float) -> dm.Model:
@@ -79,26 +80,33 @@ def hinge(x: Any, i: int) -> Any:
 
 BENT = (logistic, separable, exponential, largest)
 MODELS = {f.__name__: f for f in (squares, absolute, lasso, hinge, balls, *BENT)}
-OFFSETS = (-1e6, -1e3, 1e1, 1e4, 1e6)
+OFFSETS = (-1e6, -1e3, 1e4)
 
 
+@cache
+def least(name: str) -> float:
+    """Of the three objectives together, by another solver."""
+    x = cp.Variable(2)
+    found: Any = cp.Problem(cp.Minimize(sum(MODELS[name](x, i) for i in range(3)))).solve(
+        solver=cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11
+    )
+    return found
+
+
+@cache
 def rounds_and_gap(name: str, scale: float, unit: float, shift: float) -> tuple[int, float]:
     """Of a solve; the gap relative to what the objective changes by over a step of one."""
     cost = MODELS[name]
     model = together([lambda x, i=i: scale * cost(x, i) for i in range(3)], 2, unit, shift)
     result = model.solve()
     assert result.status == "optimal", (name, scale, unit, shift, str(result))
-    x = cp.Variable(2)
-    least: Any = cp.Problem(cp.Minimize(sum(cost(x, i) for i in range(3)))).solve(
-        solver=cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11
-    )
-    return result.rounds, abs(result.value / scale - least)
+    return result.rounds, abs(result.value / scale - least(name))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["objective", "variable"])
 @pytest.mark.parametrize("name", MODELS)
-def test_seven_units_take_the_same_rounds_to_the_same_accuracy(name: str, kind: str) -> None:
+def test_five_units_take_the_same_rounds_to_the_same_accuracy(name: str, kind: str) -> None:
     rounds, gap = rounds_and_gap(name, 1.0, 1.0, 0.0)
     for power in POWERS:
         scale, unit = (10.0**power, 1.0) if kind == "objective" else (1.0, 10.0**power)
@@ -402,19 +410,19 @@ EDGED: dict[str, tuple[Callable[[Any, int], Any], float]] = {
 }
 
 
-@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
 @pytest.mark.parametrize("name", EDGED)
 def test_where_a_domain_is_entered_is_without_consequence(name: str, unit: float) -> None:
     """Zero says nothing of a logarithm; the point inside that stands for it has units, A x >= 1.
 
     Only where clients are held first comes from it: the rounds are the same.
     """
-    cost, least = EDGED[name]
+    cost, optimum = EDGED[name]
     result = together([lambda z, i=i: cost(z, i) for i in range(5)], 2, unit, 0.0).solve()
     usual = together([lambda z, i=i: cost(z, i) for i in range(5)], 2, 1.0, 0.0).solve()
     assert result.status == "optimal"
     assert result.rounds == usual.rounds
-    assert result.value == pytest.approx(least, rel=1e-7)
+    assert [result.value, usual.value] == pytest.approx([optimum] * 2, rel=1e-7)
 
 
 @pytest.mark.parametrize("seed", [0, 3, 5, 11])
