@@ -265,6 +265,8 @@ ATOMS = {
     "huber": lambda x, A, b: cp.sum(cp.huber(A @ x - b)) + 0.1 * cp.sum_squares(x),
     "lasso": lambda x, A, b: cp.sum_squares(A @ x - b) + cp.norm1(x),
     "logistic": lambda x, A, b: cp.sum(cp.logistic(A @ x)) + cp.sum_squares(x),
+    "absolute": lambda x, A, b: cp.norm1(A @ x - b),
+    "linear": lambda x, A, b: b[:4] @ x,
 }
 
 
@@ -292,10 +294,12 @@ def test_falls_are_those_of_cvxpy_and_no_larger(atom, reach):
         assert (np.abs(known[1]) <= reach * (1 + 1e-9)).all()
 
 
-def test_nothing_is_said_of_a_minimiser_that_is_not_one_point():
+def test_falls_to_a_minimiser_that_is_not_one_point_are_found():
     w, model = cp.Variable(2, name="w"), dm.Model()
     for name in range(3):
         model.client(name, cp.square(w[0] - name), [cp.sum(w) <= 1, w >= -1 - name])
     compiled = model.compile()
     clients = [ConeClient(compiled[name], np.zeros(2)) for name in range(3)]
-    assert fallen(clients, [np.ones(2)] * 3) == [None] * 3
+    # From w = 0 to w[0] = min(name, 1), with any w[1]
+    found = [known and known[0] for known in fallen(clients, [np.ones(2)] * 3)]
+    assert found == pytest.approx([0, 1, 3], rel=1e-5)
