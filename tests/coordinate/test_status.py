@@ -507,16 +507,16 @@ def test_a_long_inner_loop_is_no_standstill() -> None:
     """Within it the multipliers stay, so the primal residual rests while the dual one falls.
 
     Under this penalty the first loop contracts by rho^2 / (1 + rho^2) a half sweep: to 1e-6 takes
-    some ln(1e6) (1 + rho^2) / 2 = 1,360 sweeps, and the patience is 500.
+    some ln(1e6) (1 + rho^2) / 2 = 2,770 sweeps, nine times the patience.
     """
     x = [cp.Variable(), cp.Variable()]
     model = dm.Model()
     model.client("a", cp.square(x[0] - 1))
     model.client("b", cp.square(x[1]))
     model.consensus(x[0] == x[1])
-    result = model.solve(rho=14.0, stopping=dm.FixedTolerance(), max_rounds=20_000)
+    result = model.solve(rho=20.0, stopping=dm.FixedTolerance(), max_rounds=20_000)
     assert result.status == "optimal"
-    assert result.history.inner.max() > 1_000
+    assert result.history.inner.max() > 2_000
     assert result[x[0]] == pytest.approx(0.5, abs=1e-5)
 
 

@@ -51,16 +51,8 @@ class Wrecker:
         pass
 
 
-# Every second problem with every second size
-@pytest.mark.parametrize(
-    ("problem", "size"),
-    [
-        (problem, size)
-        for i, problem in enumerate(["least_squares", "lasso", "simplex"])
-        for j, size in enumerate([1.0, 100.0, 1e12, np.nan])
-        if (i + j) % 2
-    ],
-)
+@pytest.mark.parametrize("size", [1.0, 100.0, 1e12, np.nan])
+@pytest.mark.parametrize("problem", ["least_squares", "lasso", "simplex"])
 def test_random_proposals_cost_rounds_and_no_answers(problem: str, size: float) -> None:
     built = PROBLEMS[problem]().on(GRAPHS["ring"]())
     result = built.model.solve(acceleration=Wrecker(size), max_rounds=3000)
