@@ -13,8 +13,14 @@ from scipy.stats import gmean
 import dald_model as dm
 from dald_model.compile.affine_maps import Sight
 from dald_model.coordinate.scaling.array_units import alike_in_arrays
+from dald_model.coordinate.scaling.curvature import curvature
 from dald_model.coordinate.scaling.local_minimisers import LocalSearch
-from dald_model.coordinate.scaling.stiffness import alike_in_matrices, carried, probed
+from dald_model.coordinate.scaling.stiffness import (
+    alike_in_matrices,
+    carried,
+    kinks_of_bounds,
+    probed,
+)
 from dald_model.engines.dispatch import SolverLayer
 from dald_model.models.matrix_completion import completed
 from tests.front.couplings import ZOO
@@ -40,6 +46,70 @@ def test_a_quadratic_is_as_stiff_as_its_second_derivative_over_any_length() -> N
 def test_a_singularity_where_it_begins_does_not_count(at: float) -> None:
     """1 / x falls by 1 from 1/2 to 1; a quadratic that does has 3/8 of its curvature for it."""
     assert stiffness(cp.inv_pos(cp.Variable()), at, 1.0) == pytest.approx(8 / 3, rel=1e-2)
+
+
+def bounded(
+    x: cp.Variable, cost: cp.Expression, rules: list[cp.Constraint], own: list[float]
+) -> np.ndarray:
+    """The kinks that bounds make of a client at its minimiser."""
+    model = dm.Model()
+    model.client("held", cost, rules)
+    model.client("other", cp.sum_squares(x - 1))
+    sub = model.compile()["held"]
+    return kinks_of_bounds(sub, curvature(sub), np.array(own), np.full(x.size, 1e-9))
+
+
+@pytest.mark.parametrize("h", [0.0, 0.1, 10.0])
+@pytest.mark.parametrize("way", [0.5, 3.0])
+def test_between_two_bounds_a_client_turns_as_at_a_kink_if_it_hardly_bends(
+    h: float, way: float
+) -> None:
+    x, g = cp.Variable(2), 4.0
+    cost = g * cp.sum(x) + h / 2 * cp.sum_squares(x)
+    found = bounded(x, cost, [x >= 0, x[0] <= way, x[1] - x[0] <= 2 * way], [0.0, 0.0])
+    assert found == pytest.approx([g**2 / (g + h * way), g**2 / (g + 2 * h * way)])
+    mirrored = bounded(x, cp.sum(-g * x) + h / 2 * cp.sum_squares(x), [x <= 0, x >= -way], [0, 0])
+    assert mirrored == pytest.approx(2 * [g**2 / (g + h * way)])
+
+
+def test_bounds_that_nothing_ends_or_that_do_not_hold_make_no_kink() -> None:
+    x = cp.Variable(2)
+    cost = cp.sum(x) + cp.sum_squares(x)
+    assert not bounded(x, cost, [x >= 0], [0.0, 0.0]).any()
+    assert not bounded(x, cp.sum_squares(x - 1), [x >= 0, x <= 2], [1.0, 1.0]).any()
+    # At a bound, where the objective does not slope
+    assert not bounded(x, cp.sum_squares(x), [x >= 0, x <= 2], [0.0, 0.0]).any()
+
+
+def test_what_rows_of_several_variables_hold_is_not_held_by_bounds() -> None:
+    """Of x0 + 2 x1 with x0 + x1 = 1 the row pays 1 for either, and the bound 1 for the second."""
+    x = cp.Variable(2)
+    cost = x[0] + 2 * x[1] + 0 * cp.sum_squares(x)
+    found = bounded(x, cost, [x >= 0, x <= 3, cp.sum(x) == 1], [1.0, 0.0])
+    assert found == pytest.approx([0.0, 1.0])
+
+
+def dispatch(seed: int) -> dm.Model:
+    """A day of five plants, of which two cost a little more the more they make."""
+    rng, hours, model = np.random.default_rng(seed), np.arange(24), dm.Model("dispatch")
+    demand = 100 + 30 * np.sin(hours / 24 * 2 * np.pi) + 3 * rng.normal(size=24)
+    made = [cp.Variable(24, name=f"made {k}") for k in range(5)]
+    for k, power in enumerate(made):
+        price, rise = rng.uniform(5, 40), rng.uniform(0, 0.05) * (k % 2)
+        rules = [power >= 0, power <= rng.uniform(30, 60)]
+        rules.append(cp.abs(cp.diff(power)) <= rng.uniform(3, 10))
+        model.client(f"plant {k}", price * cp.sum(power) + rise * cp.sum_squares(power), rules)
+    model.couple(sum(made) == demand, name="balance")
+    return model
+
+
+@pytest.mark.parametrize("seed", [5, 7, 103, 107])
+def test_plants_of_little_curvature_agree_in_few_rounds(seed: int) -> None:
+    """They stalled, or took more than 600 rounds, in penalties of their curvature alone."""
+    model = dispatch(seed)
+    result = model.solve(max_rounds=200)
+    assert result.status == "optimal"
+    assert result.value == pytest.approx(model.monolithic().solve(solver="CLARABEL"), rel=1e-5)
 
 
 @pytest.mark.parametrize("centre", [1e2, 1e4, 1e6])

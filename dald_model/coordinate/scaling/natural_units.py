@@ -5,7 +5,9 @@ For entry r of an edge let
 * :math:`O_r` be how far apart its ends are at the clients' local minimisers
   (:mod:`dald_model.coordinate.scaling.local_minimisers`): the length over which they bargain,
 * :math:`h_r` be how stiff the objectives are along it: their curvature, with kinks of steepness k
-  counting as :math:`2 k / O`, or where curvature is not known :math:`2 |f(x + O) - f(x)| / O^2`.
+  counting as :math:`2 k / O`, those too that bounds make
+  (:mod:`dald_model.coordinate.scaling.stiffness`), or where curvature is not known
+  :math:`2 |f(x + O) - f(x)| / O^2`.
 
 A consensus equality has the energy :math:`E = \max_r h_r O_r^2` over its entries, in the units of
 the objective, and its entries have the lengths, slopes and penalties
@@ -37,6 +39,7 @@ from dald_model.coordinate.scaling.stiffness import (
     alike_in_matrices,
     bounds_of_largest,
     carried,
+    kinks_of_bounds,
     probed,
 )
 from dald_model.coordinate.scaling.units import Units
@@ -200,8 +203,13 @@ class _Scaling:
         # as often as these are on both sides; others do so many times.
         share = curved * spread + 2 * (kinks + (kinked - 1) * elsewhere) / lengths
         for i, (sub, one) in enumerate(zip(alike.subs, known, strict=True)):
-            if not one.is_known:
-                own = self._local.points[self._compiled.columns[sub.name]]
+            part = self._compiled.columns[sub.name]
+            own = self._local.points[part]
+            if one.is_known:
+                turns = kinks_of_bounds(sub, one, own, SOLVED_TO * self._local.lengths[part])
+                bend[i] += 2 * turns / lengths[i]
+                share[i] += 2 * kinked[i] * turns / lengths[i]
+            else:
                 long = alike_in_matrices(sub, lengths[i])
                 bend[i], straight = probed(sub, own, long, steep[i])
                 share[i] = bend[i] * (1 + (kinked[i] - 1) * straight)

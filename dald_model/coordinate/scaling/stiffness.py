@@ -1,5 +1,11 @@
 r"""Stiffness of objectives where curvature alone does not tell it: by values, rows and bounds.
 
+At bounds of single variables. A client that one of them holds at its minimiser, where its objective
+slopes by g, stays there until its price is g, and is at the next of its rows, D farther, where that
+is :math:`g + h D`. That is a kink where next to nothing bends on the way, and none where the way
+has no end: of steepness :math:`g \cdot g / (g + h D)`. (Of sixteen days of five plants with ramps
+four stall or take more than 600 rounds without, and the others 1.0 to 5 times as many.)
+
 Along equality rows: what an area of a network sends out costs nothing itself; but somebody must
 make it. Along a variable k that the edges see, the others that they see held,
 
@@ -21,9 +27,11 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.linalg import lsmr
 
 from dald_model.compile.form import cone_height
 from dald_model.compile.subproblem import Subproblem
+from dald_model.coordinate.scaling.curvature import Curvature
 from dald_model.sizes import DEPENDENT, FEW, HALVINGS, MANY, ORDER, ROUNDING
 from dald_model.values import evaluated, is_inside, preserved
 
@@ -132,6 +140,42 @@ class _Ways(NamedTuple):
     moves: np.ndarray
     is_way: np.ndarray
     idle: np.ndarray
+
+
+def kinks_of_bounds(
+    sub: Subproblem, known: Curvature, own: np.ndarray, noise: np.ndarray
+) -> np.ndarray:
+    """How steep the kinks are that bounds make of a client's objective at its minimiser, (m,).
+
+    See the module. ``own`` is the minimiser, (m,), and ``noise`` how well it is known, (m,).
+    """
+    form, found = sub.form, np.zeros(sub.size)
+    if form is None or not form.valued or np.isnan(own).any():
+        return found
+    singles, entries, factors, _ = form.single_rows
+    matrix, left = form.inequalities.matrix[:, : sub.size], form.inequalities.rhs
+    left = left - matrix @ own
+    is_met = left <= np.abs(matrix) @ noise
+    is_bound = is_met[singles]
+    bounded = entries[is_bound]
+    if not bounded.size:
+        return found
+    slopes = form.quadratic.times(own) + form.quadratic.linear
+    slopes = slopes + sum(term.subgradient(own) for term in form.smooth)
+    # Along rows of several variables these make room for each other
+    is_met[singles] = False
+    rows = np.vstack([form.equalities.matrix[:, : sub.size], matrix[is_met]])
+    is_free = np.ones(sub.size, dtype=bool)
+    is_free[bounded] = False
+    if rows.size and is_free.any():
+        slopes = slopes - rows.T @ lsmr(rows[:, is_free].T, slopes[is_free])[0]
+    steep = np.maximum(np.abs(slopes[bounded]) - known.kinks[bounded], 0.0)
+    closer = -np.sign(factors[is_bound]) * matrix[:, bounded]
+    ways = np.divide(left[:, None], closer, out=np.full(closer.shape, np.inf), where=closer > 0)
+    bends, way = known.diagonal[bounded], np.maximum(ways.min(axis=0), 0.0)
+    rise = np.multiply(bends, way, out=np.zeros(way.size), where=bends > 0)
+    found[bounded] = np.divide(steep**2, steep + rise, out=np.zeros(steep.size), where=steep > 0)
+    return found
 
 
 def carries(sub: Subproblem) -> bool:
