@@ -22,6 +22,7 @@ from dald_model.coordinate.scaling.edge_values import sides_of
 from dald_model.coordinate.scaling.units import Units
 from dald_model.coordinate.state import State
 from dald_model.coordinate.status import Status
+from dald_model.deadline import check_time
 from dald_model.declare.wording import short
 from dald_model.solvers.exact.cone_certificates import infeasibility, is_unbounded
 from dald_model.solvers.exact.native import STATUSES, solved_once
@@ -144,7 +145,7 @@ def _steepest(cone: ConeProgram) -> np.ndarray | None:
     return ray if is_whole and is_unbounded(cone, ray, slacks) else None
 
 
-def _is_nonnegative(compiled: Decomposition) -> bool:
+def is_nonnegative(compiled: Decomposition) -> bool:
     """Whether the signs of cvxpy say that no objective is ever below zero, so none is unbounded."""
     clients = [sub.client for sub in compiled.values() if not sub.client.is_server]
     return all(not client.is_remote and client.cost.is_nonneg() for client in clients)
@@ -208,6 +209,7 @@ class Joint(NamedTuple):
         for name, sub in compiled.items():
             if sub.form is None and not sub.client.is_server:
                 return None
+            check_time()  # the program of a client with much data takes seconds
             mine = compiled.columns[name]
             own = sub.form.cone if sub.form else _nothing(sub.size)
             cone = own.around(units.start[mine])
@@ -254,7 +256,7 @@ class Joint(NamedTuple):
         z = infeasibility(self.cone, solved_once(_without_cost(self.cone)).z)
         if z is not None:
             return self.infeasible(compiled, z)
-        if _is_nonnegative(compiled):
+        if is_nonnegative(compiled):
             return None
         client = self.heaviest(-self.cone.linear * ray, self.columns)
         return Proof(Status.UNBOUNDED, client)

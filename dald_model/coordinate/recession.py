@@ -18,7 +18,7 @@ import numpy as np
 from dald_model.compile.decomposition import Decomposition
 from dald_model.compile.form import LINEAR, ConeProgram, cone_height
 from dald_model.compile.objectives import objectives
-from dald_model.coordinate.certificates import Joint
+from dald_model.coordinate.certificates import Joint, is_nonnegative
 from dald_model.coordinate.scaling.units import Units
 from dald_model.coordinate.status import Status, Termination
 from dald_model.solvers.exact.attainment import descent
@@ -106,6 +106,8 @@ def falls_forever(compiled: Decomposition, points: Points) -> Recession | None:
     >>> print(found.said)
     the objective has no minimiser: it keeps falling along x = +1; bound ... cp.sum_squares of them
     """
+    if is_attained(compiled):
+        return None
     joint = Joint.of(compiled, Units.plain(compiled))
     proof = None if joint is None else descent(joint.cone)
     if joint is None or proof is None:
@@ -136,6 +138,21 @@ def falls_forever(compiled: Decomposition, points: Points) -> Recession | None:
     client = max(clients, key=lambda name: falls[compiled.order[name]])
     said = _said(compiled, move, units, is_unbounded=is_unbounded)
     return Recession(move, max(0.0, float(falls.sum())), is_unbounded, client, said)
+
+
+def is_attained(compiled: Decomposition) -> bool:
+    """Whether it is known at a glance that there is a minimiser, if there is any feasible point.
+
+    A quadratic that is bounded below on a polyhedron attains its minimum there (Frank and Wolfe
+    1956); it is bounded where no client's objective is ever below zero.
+    """
+    subs = [sub for sub in compiled.values() if not sub.client.is_server]
+    forms = [sub.form for sub in subs]
+    is_polyhedral = all(
+        form is not None and form.complete and all(term.kind.is_polyhedral for term in form.terms)
+        for form in forms
+    )
+    return is_polyhedral and is_nonnegative(compiled)
 
 
 def _follow(

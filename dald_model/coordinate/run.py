@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -146,7 +147,9 @@ class Run:
         except ClientFailedError as failure:
             if self._best.state is None:  # as after a proof that was refused
                 self._best = self._nearest
-            found = self._monitor.explain(self.state, failure.termination)
+            found = failure.termination
+            with suppress(TimeUpError):
+                found = self._monitor.explain(self.state, found)
             termination = self.state.reduce.agreed(found)
         except TimeUpError:
             termination = outcome.out_of_time(len(self._recorder.rows))

@@ -12,7 +12,10 @@ import pytest
 
 import dald_model as dm
 from dald_model.cli import OF_STATUS
-from dald_model.coordinate.recession import Recession, falls_forever
+from dald_model.coordinate.certificates import Joint
+from dald_model.coordinate.recession import Recession, falls_forever, is_attained
+from dald_model.coordinate.scaling.units import Units
+from dald_model.deadline import TimeUpError, within
 from tests.expect import says
 
 UNITS = [1e-6, 1.0, 1e6]
@@ -28,6 +31,38 @@ def asked(model: dm.Model, at: float = 0.0) -> Recession | None:
     """From a point whose entries are all the same."""
     compiled = model.compile()
     return falls_forever(compiled, {name: np.full(sub.size, at) for name, sub in compiled.items()})
+
+
+def test_quadratics_and_kinks_below_zero_nowhere_are_known_to_have_a_minimiser(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without a program of all: of wide owners it took a minute each, past any time limit."""
+    w, model = cp.Variable(3, name="w"), dm.Model()
+    for i in range(3):
+        model.client(i, cp.sum_squares(ROWS[2 * i : 2 * i + 2] @ w - 1) + cp.norm1(w), [w >= -1])
+
+    def made(*_: Any) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(Joint, "of", made)
+    assert asked(model) is None
+
+
+@pytest.mark.parametrize("fall", [cp.sum, lambda w: cp.sum(cp.exp(w))], ids=["line", "exp"])
+def test_what_may_fall_for_ever_is_not_known_to_have_one(
+    fall: Callable[[cp.Variable], Any],
+) -> None:
+    w, model = cp.Variable(3, name="w"), dm.Model()
+    model.client("one", fall(w))
+    model.client("other", 0 * cp.sum(w))
+    assert not is_attained(model.compile())
+
+
+def test_programs_of_all_are_made_within_the_time_limit() -> None:
+    model = loss(cp.Variable(3, name="w"), MIXED, logistic)
+    compiled = model.compile()
+    with within(1e-9), pytest.raises(TimeUpError):
+        Joint.of(compiled, Units.plain(compiled))
 
 
 def loss(
