@@ -77,6 +77,8 @@ def test_bounds_that_nothing_ends_or_that_do_not_hold_make_no_kink() -> None:
     cost = cp.sum(x) + cp.sum_squares(x)
     assert not bounded(x, cost, [x >= 0], [0.0, 0.0]).any()
     assert not bounded(x, cp.sum_squares(x - 1), [x >= 0, x <= 2], [1.0, 1.0]).any()
+    # An entropy has no slope there
+    assert not bounded(x, -cp.sum(cp.entr(x)) + cost, [x >= 0, x <= 2], [0.0, 0.0]).any()
     # At a bound, where the objective does not slope
     assert not bounded(x, cp.sum_squares(x), [x >= 0, x <= 2], [0.0, 0.0]).any()
 

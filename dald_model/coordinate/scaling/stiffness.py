@@ -160,8 +160,11 @@ def kinks_of_bounds(
     bounded = entries[is_bound]
     if not bounded.size:
         return found
-    slopes = form.quadratic.times(own) + form.quadratic.linear
-    slopes = slopes + sum(term.subgradient(own) for term in form.smooth)
+    with np.errstate(all="ignore"):
+        slopes = form.quadratic.times(own) + form.quadratic.linear
+        slopes = slopes + sum(term.subgradient(own) for term in form.smooth)
+    if not np.isfinite(slopes).all():  # as of an entropy at zero
+        return found
     # Along rows of several variables these make room for each other
     is_met[singles] = False
     rows = np.vstack([form.equalities.matrix[:, : sub.size], matrix[is_met]])
