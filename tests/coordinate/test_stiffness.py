@@ -56,7 +56,7 @@ def bounded(
     model.client("held", cost, rules)
     model.client("other", cp.sum_squares(x - 1))
     sub = model.compile()["held"]
-    return kinks_of_bounds(sub, curvature(sub), np.array(own), np.full(x.size, 1e-9))
+    return kinks_of_bounds(sub, curvature(sub), np.array(own), np.full(x.size, 1e-9))[0]
 
 
 @pytest.mark.parametrize("h", [0.0, 0.1, 10.0])

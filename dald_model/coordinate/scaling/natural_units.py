@@ -206,9 +206,10 @@ class _Scaling:
             part = self._compiled.columns[sub.name]
             own = self._local.points[part]
             if one.is_known:
-                turns = kinks_of_bounds(sub, one, own, SOLVED_TO * self._local.lengths[part])
+                noise = SOLVED_TO * self._local.lengths[part]
+                turns, straight = kinks_of_bounds(sub, one, own, noise)
                 bend[i] += 2 * turns / lengths[i]
-                share[i] += 2 * kinked[i] * turns / lengths[i]
+                share[i] += 2 * (1 + (kinked[i] - 1) * straight) * turns / lengths[i]
             else:
                 long = alike_in_matrices(sub, lengths[i])
                 bend[i], straight = probed(sub, own, long, steep[i])

@@ -144,14 +144,15 @@ class _Ways(NamedTuple):
 
 def kinks_of_bounds(
     sub: Subproblem, known: Curvature, own: np.ndarray, noise: np.ndarray
-) -> np.ndarray:
+) -> tuple[np.ndarray, np.ndarray]:
     """How steep the kinks are that bounds make of a client's objective at its minimiser, (m,).
 
+    And how straight it is on the way between two bounds, (m,), as of :func:`probed`.
     See the module. ``own`` is the minimiser, (m,), and ``noise`` how well it is known, (m,).
     """
-    form, found = sub.form, np.zeros(sub.size)
+    form, found, straight = sub.form, np.zeros(sub.size), np.zeros(sub.size)
     if form is None or not form.valued or np.isnan(own).any():
-        return found
+        return found, straight
     singles, entries, factors, _ = form.single_rows
     matrix, left = form.inequalities.matrix[:, : sub.size], form.inequalities.rhs
     left = left - matrix @ own
@@ -159,12 +160,12 @@ def kinks_of_bounds(
     is_bound = is_met[singles]
     bounded = entries[is_bound]
     if not bounded.size:
-        return found
+        return found, straight
     with np.errstate(all="ignore"):
         slopes = form.quadratic.times(own) + form.quadratic.linear
         slopes = slopes + sum(term.subgradient(own) for term in form.smooth)
     if not np.isfinite(slopes).all():  # as of an entropy at zero
-        return found
+        return found, straight
     # Along rows of several variables these make room for each other
     is_met[singles] = False
     rows = np.vstack([form.equalities.matrix[:, : sub.size], matrix[is_met]])
@@ -177,8 +178,9 @@ def kinks_of_bounds(
     ways = np.divide(left[:, None], closer, out=np.full(closer.shape, np.inf), where=closer > 0)
     bends, way = known.diagonal[bounded], np.maximum(ways.min(axis=0), 0.0)
     rise = np.multiply(bends, way, out=np.zeros(way.size), where=bends > 0)
-    found[bounded] = np.divide(steep**2, steep + rise, out=np.zeros(steep.size), where=steep > 0)
-    return found
+    straight[bounded] = np.divide(steep, steep + rise, out=np.zeros(steep.size), where=steep > 0)
+    found[bounded] = steep * straight[bounded]
+    return found, straight
 
 
 def carries(sub: Subproblem) -> bool:
