@@ -13,6 +13,7 @@ from functools import cached_property
 
 import cvxpy as cp
 import numpy as np
+import scipy.sparse as sp
 
 from dald_model.answer.known_cut import known_cut
 from dald_model.answer.rescaling import Solved, minimise
@@ -21,7 +22,9 @@ from dald_model.compile.measures import Measure
 from dald_model.compile.objectives import objective
 from dald_model.compile.subproblem import Subproblem
 from dald_model.sizes import EPSILONS
+from dald_model.solvers.base import NOTHING
 from dald_model.solvers.exact.active_set import ActiveSet
+from dald_model.solvers.exact.low_rank import AlongSides, refuses_form
 from dald_model.solvers.exact.lower_bound import Cut, bounded
 from dald_model.solvers.exact.quadratic_step import Step, StepMethod
 from dald_model.solvers.exact.semismooth_newton import SemismoothNewton
@@ -281,20 +284,18 @@ def minimised(
             np.stack([told[at] for at in which])
             for told in (prices, reaches, [client.own for client in clients])
         )
-        method, weakest = SemismoothNewton(forms), enough / (2 * reach.shape[1] * reach**2)
+        is_wide = not refuses_form(forms[0])
+        method = Wide(forms) if is_wide else Batch(forms)
+        weakest = enough / (2 * reach.shape[1] * reach**2)
         left = np.arange(len(which))
         for times in STIFFER:
             ridges = times * weakest[left]
             own = [forms[at] for at in left.tolist()]
             linear = price[left] - ridges * centre[left]
-            step = _step(method, left, own, linear, SHARP * reach[left], ridges)
-            told = step.multipliers
-            each = np.split(told.values, np.cumsum(told.lengths)[:-1])
-            lost = np.vecdot(ridges * np.abs(step.points - centre[left]), reach[left])
-            for at, z, point, failed in zip(
-                left.tolist(), each, step.points, step.failed, strict=True
-            ):
-                cut = None if failed else known_cut(forms[at], z, point)
+            points, multipliers = method.minimise(left, own, linear, SHARP * reach[left], ridges)
+            lost = np.vecdot(ridges * np.abs(points - centre[left]), reach[left])
+            for at, z, point in zip(left.tolist(), multipliers, points, strict=True):
+                cut = None if np.isnan(point).any() else known_cut(forms[at], z, point)
                 if cut is not None:
                     found[which[at]].append(cut)
                     centre[at] = point
@@ -345,12 +346,62 @@ def fallen(
     return found
 
 
+class Batch:
+    """Clients of one shape by the method of most rounds, all at once."""
+
+    def __init__(self, forms: Sequence[Form]) -> None:
+        self._method = SemismoothNewton(forms)
+
+    def minimise(
+        self,
+        which: np.ndarray,
+        forms: Sequence[Form],
+        prices: np.ndarray,
+        errors: np.ndarray,
+        ridges: np.ndarray,
+    ) -> tuple[np.ndarray, Sequence[np.ndarray]]:
+        """Minimisers with prices and ridges, (k, m), and multipliers; NaN where it failed."""
+        step = _step(self._method, which, forms, prices, errors, ridges)
+        told = step.multipliers
+        points = np.where(step.failed[:, None], np.nan, step.points)
+        return points, np.split(told.values, np.cumsum(told.lengths)[:-1])
+
+
+class Wide:
+    """The same of clients with more variables than rows of data, without their Hessians."""
+
+    def __init__(self, forms: Sequence[Form]) -> None:
+        each = sp.eye_array(forms[0].size, format="csr")
+        self._clients = [AlongSides(form, each) for form in forms]
+
+    def minimise(
+        self,
+        which: np.ndarray,
+        forms: Sequence[Form],
+        prices: np.ndarray,
+        errors: np.ndarray,
+        ridges: np.ndarray,
+    ) -> tuple[np.ndarray, Sequence[np.ndarray]]:
+        """See :class:`Batch`."""
+        points, multipliers = np.full(prices.shape, np.nan), []
+        for k, (at, price, ridge) in enumerate(zip(which.tolist(), prices, ridges, strict=True)):
+            client = self._clients[at]
+            client.take(np.sqrt(ridge / 2))
+            found = client.minimise(price)
+            multipliers.append(NOTHING if found is None else found[2])
+            if found is not None:
+                points[k] = found[0]
+        return points, multipliers
+
+
 def _alike(clients: Sequence[ConeClient]) -> Iterable[list[int]]:
     """Which clients are of one shape, of those that are for the methods of a batch."""
     found: dict[Hashable, list[int]] = {}
     for at, client in enumerate(clients):
         form = client.here
-        if form is not None and is_split(form) and not SemismoothNewton.refuses(form):
+        if form is None or not is_split(form):
+            continue
+        if not (SemismoothNewton.refuses(form) and refuses_form(form)):
             found.setdefault(form.shape_but_counts, []).append(at)
     return found.values()
 

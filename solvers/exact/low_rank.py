@@ -35,17 +35,9 @@ class LowRank:
 
     def refuses(self, subproblem: Subproblem) -> str:
         form = subproblem.form
-        reason = not_quadratic(form)
+        reason = refuses_form(form)
         if form is None or reason:
             return reason
-        if not sp.issparse(form.quadratic.root):
-            return "its quadratic is kept as a dense matrix, which is smaller"
-        reason = nonsmooth_terms(form, but_polyhedral=True)
-        reason = reason or rows_of("equalities", form.equalities.rhs.size)
-        if reason:
-            return reason
-        if height(form) and single_rows(form) is None:
-            return "a kink or row of it is of more than one variable"
         parts: list[Any] = [form.quadratic.root, subproblem.sides[0]]
         held = np.concatenate([_diagonal(one, np.ones(one.shape[0])) for one in parts])
         if not held.reshape(2, -1).any(axis=0).all():
@@ -56,6 +48,20 @@ class LowRank:
         return _Session(subproblems)
 
 
+def refuses_form(form: Form | None) -> str:
+    """Why the numbers of a client are not for this method; empty if they are."""
+    reason = not_quadratic(form)
+    if form is None or reason:
+        return reason
+    if not sp.issparse(form.quadratic.root):
+        return "its quadratic is kept as a dense matrix, which is smaller"
+    reason = nonsmooth_terms(form, but_polyhedral=True)
+    reason = reason or rows_of("equalities", form.equalities.rhs.size)
+    if not reason and height(form) and single_rows(form) is None:
+        reason = "a kink or row of it is of more than one variable"
+    return reason
+
+
 class _Session:
     """One run over clients of one shape."""
 
@@ -63,7 +69,7 @@ class _Session:
         self._augmented = Augmented(subproblems)
         forms = [form for sub in subproblems if (form := sub.form) is not None]
         self._clients = [
-            _Client(form, sub.sides[0]) for form, sub in zip(forms, subproblems, strict=True)
+            AlongSides(form, sub.sides[0]) for form, sub in zip(forms, subproblems, strict=True)
         ]
         self._heights = np.array([sub.signs.size for sub in subproblems])
         self._below = forms[0].inequalities.rhs.size
@@ -89,8 +95,8 @@ class _Session:
         return ClientAnswer("optimal", *found)
 
 
-class _Client:
-    """One client's numbers, and its method."""
+class AlongSides:
+    """One client's numbers with penalties on sides, (q, m) in CSR, and its method."""
 
     def __init__(self, form: Form, sides: Any) -> None:
         root: Any = form.quadratic.root
@@ -122,7 +128,7 @@ class _Client:
         self._is_bent = self._method.take(single) and self._is_possible
 
     def minimise(self, linear: np.ndarray) -> tuple[np.ndarray, float, np.ndarray] | None:
-        """The minimiser, the objective there, and the multipliers of the inequalities."""
+        """The minimiser, the objective there, and the multipliers of inequalities and kinks."""
         if not (self._is_bent and np.isfinite(linear).all()):
             return None
         found = self._method.minimise(self._linear + linear)
@@ -137,10 +143,9 @@ class _Client:
             count = columns.size - self._below
             bars = np.abs(factors[:count] * (x[columns[:count]] - levels[:count]))
             objective += high[:count] @ bars
-            if self._below:
-                gradient = tilt + self._method.diagonal * x
-                held = multipliers(columns, levels, self._ends, x, gradient) / factors
-                held = held[count:]
+            gradient = tilt + self._method.diagonal * x
+            held = multipliers(columns, levels, self._ends, x, gradient) / factors
+            held = np.concatenate([held[count:], held[:count]])
         return x, float(objective), held
 
 

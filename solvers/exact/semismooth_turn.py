@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dald_model.deadline import check_time
 from dald_model.sizes import INNER, ROUNDING, SUMMED
 from dald_model.solvers.arrays.indexing import double, selection, times
 from dald_model.solvers.arrays.stack import TermValues
@@ -135,6 +136,7 @@ class SemismoothTurn:
         stood = is_stuck = np.zeros(len(self.x), dtype=bool)
         held, inside = self._functions.forces(pulled, self._stiffness)
         while taken < steps:
+            check_time()
             taken += 1
             if self._is_outgrown.any():
                 self._bend()

@@ -13,7 +13,7 @@ from dald_model.answer.claim import Claim, split
 from dald_model.answer.cone_clients import ConeClient, fallen, minimised
 from dald_model.answer.judge import Judge
 from dald_model.answer.known_cut import known_cut
-from dald_model.compile.form import Form
+from dald_model.compile.form import Form, Quadratic
 from tests.front.resolving import regularisation_path
 
 
@@ -201,6 +201,30 @@ def test_cuts_of_many_at_once_are_as_low_as_each_clients_minimum():
         )
         least = cut.least(price, np.zeros(3), reach)
         assert lowest - enough <= least <= lowest + 1e-9
+
+
+def test_cuts_of_wide_clients_are_as_low_and_take_no_hessian(monkeypatch):
+    """Of more variables than rows of data, with kinks and a bound: in a box, by cvxpy."""
+    rng = np.random.default_rng(45)
+    size, reach, enough = 300, np.full(300, 2.0), 1e-6
+    x, model = cp.Variable(size, name="x"), dm.Model()
+    rows, right = rng.normal(size=(2, 20, size)), rng.normal(size=(2, 20))
+    prices = rng.normal(size=(2, size)) / 10
+    costs = [cp.sum_squares(A @ x - b) + cp.norm1(x) for A, b in zip(rows, right, strict=True)]
+    rules = [[], [x >= -0.1]]
+    for at in range(2):
+        model.client(at, costs[at], rules[at])
+    compiled = model.compile()
+    clients = [ConeClient(compiled[at], np.zeros(size)) for at in range(2)]
+    monkeypatch.setattr(Quadratic, "full", None)
+    cuts = minimised(clients, list(prices), [reach] * 2, enough)
+    for found, price, cost, own, b in zip(cuts, prices, costs, rules, right, strict=True):
+        exact = cp.Problem(cp.Minimize(cost + price @ x), [*own, cp.abs(x) <= reach])
+        lowest: Any = exact.solve(
+            solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10
+        )
+        least = found[-1].least(price, np.zeros(size), reach) + float(b @ b)  # from the origin
+        assert lowest - enough <= least <= lowest + 1e-7
 
 
 def test_multipliers_of_another_number_are_none():
