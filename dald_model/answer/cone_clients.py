@@ -13,20 +13,18 @@ from functools import cached_property
 
 import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
 
 from dald_model.answer.known_cut import known_cut
 from dald_model.answer.rescaling import Solved, minimise
+from dald_model.answer.ridged import Batch, Wide, stepped
 from dald_model.compile.form import ConeProgram, Form, Rows
 from dald_model.compile.measures import Measure
 from dald_model.compile.objectives import objective
 from dald_model.compile.subproblem import Subproblem
 from dald_model.sizes import EPSILONS
-from dald_model.solvers.base import NOTHING
 from dald_model.solvers.exact.active_set import ActiveSet
-from dald_model.solvers.exact.low_rank import AlongSides, refuses_form
+from dald_model.solvers.exact.low_rank import refuses_form
 from dald_model.solvers.exact.lower_bound import Cut, bounded
-from dald_model.solvers.exact.quadratic_step import Step, StepMethod
 from dald_model.solvers.exact.semismooth_newton import SemismoothNewton
 from dald_model.solvers.exact.smooth_bound import is_split, least_within, split_program
 from dald_model.values import flat
@@ -333,7 +331,7 @@ def fallen(
         everybody = np.arange(len(forms))
         worth = [np.ptp(form.objectives(r * SIDES)) for form, r in zip(forms, reach, strict=True)]
         ridges = FAINT * np.array(worth)[:, None] / reach**2
-        step = _step(method(forms), everybody, forms, 0.0 * reach, SHARP * reach, ridges)
+        step = stepped(method(forms), everybody, forms, 0.0 * reach, SHARP * reach, ridges)
         parts = zip(which, forms, step.points, step.equality, step.inequality, strict=True)
         for at, form, point, equality, inequality in parts:
             if np.isfinite(point).all():
@@ -346,54 +344,6 @@ def fallen(
     return found
 
 
-class Batch:
-    """Clients of one shape by the method of most rounds, all at once."""
-
-    def __init__(self, forms: Sequence[Form]) -> None:
-        self._method = SemismoothNewton(forms)
-
-    def minimise(
-        self,
-        which: np.ndarray,
-        forms: Sequence[Form],
-        prices: np.ndarray,
-        errors: np.ndarray,
-        ridges: np.ndarray,
-    ) -> tuple[np.ndarray, Sequence[np.ndarray]]:
-        """Minimisers with prices and ridges, (k, m), and multipliers; NaN where it failed."""
-        step = _step(self._method, which, forms, prices, errors, ridges)
-        told = step.multipliers
-        points = np.where(step.failed[:, None], np.nan, step.points)
-        return points, np.split(told.values, np.cumsum(told.lengths)[:-1])
-
-
-class Wide:
-    """The same of clients with more variables than rows of data, without their Hessians."""
-
-    def __init__(self, forms: Sequence[Form]) -> None:
-        each = sp.eye_array(forms[0].size, format="csr")
-        self._clients = [AlongSides(form, each) for form in forms]
-
-    def minimise(
-        self,
-        which: np.ndarray,
-        forms: Sequence[Form],
-        prices: np.ndarray,
-        errors: np.ndarray,
-        ridges: np.ndarray,
-    ) -> tuple[np.ndarray, Sequence[np.ndarray]]:
-        """See :class:`Batch`."""
-        points, multipliers = np.full(prices.shape, np.nan), []
-        for k, (at, price, ridge) in enumerate(zip(which.tolist(), prices, ridges, strict=True)):
-            client = self._clients[at]
-            client.take(np.sqrt(ridge / 2))
-            found = client.minimise(price)
-            multipliers.append(NOTHING if found is None else found[2])
-            if found is not None:
-                points[k] = found[0]
-        return points, multipliers
-
-
 def _alike(clients: Sequence[ConeClient]) -> Iterable[list[int]]:
     """Which clients are of one shape, of those that are for the methods of a batch."""
     found: dict[Hashable, list[int]] = {}
@@ -404,18 +354,3 @@ def _alike(clients: Sequence[ConeClient]) -> Iterable[list[int]]:
         if not (SemismoothNewton.refuses(form) and refuses_form(form)):
             found.setdefault(form.shape_but_counts, []).append(at)
     return found.values()
-
-
-def _step(
-    method: StepMethod,
-    which: np.ndarray,
-    forms: Sequence[Form],
-    prices: np.ndarray,
-    errors: np.ndarray,
-    ridges: np.ndarray,
-) -> Step:
-    """The minimisers with prices and ridges."""
-    hessians = np.stack([form.quadratic.full for form in forms])
-    linear = np.stack([form.quadratic.linear for form in forms])
-    method.factor(which, hessians + ridges[:, :, None] * np.eye(ridges.shape[1]))
-    return method.solve(which, linear + prices, errors)

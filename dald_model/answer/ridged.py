@@ -1,0 +1,77 @@
+"""Minimisers of clients with prices and ridges, by the methods of their rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.sparse as sp
+
+from dald_model.compile.form import Form
+from dald_model.solvers.base import NOTHING
+from dald_model.solvers.exact.low_rank import AlongSides
+from dald_model.solvers.exact.quadratic_step import Step, StepMethod
+from dald_model.solvers.exact.semismooth_newton import SemismoothNewton
+
+
+class Batch:
+    """Clients of one shape by the method of most rounds, all at once."""
+
+    def __init__(self, forms: Sequence[Form]) -> None:
+        self._method = SemismoothNewton(forms)
+
+    def minimise(
+        self,
+        which: np.ndarray,
+        forms: Sequence[Form],
+        prices: np.ndarray,
+        errors: np.ndarray,
+        ridges: np.ndarray,
+    ) -> tuple[np.ndarray, Sequence[np.ndarray]]:
+        """Minimisers with prices and ridges, (k, m), and multipliers; NaN where it failed."""
+        step = stepped(self._method, which, forms, prices, errors, ridges)
+        told = step.multipliers
+        points = np.where(step.failed[:, None], np.nan, step.points)
+        return points, np.split(told.values, np.cumsum(told.lengths)[:-1])
+
+
+class Wide:
+    """The same of clients with more variables than rows of data, without their Hessians."""
+
+    def __init__(self, forms: Sequence[Form]) -> None:
+        each = sp.eye_array(forms[0].size, format="csr")
+        self._clients = [AlongSides(form, each) for form in forms]
+
+    def minimise(
+        self,
+        which: np.ndarray,
+        forms: Sequence[Form],
+        prices: np.ndarray,
+        errors: np.ndarray,
+        ridges: np.ndarray,
+    ) -> tuple[np.ndarray, Sequence[np.ndarray]]:
+        """See :class:`Batch`."""
+        points, multipliers = np.full(prices.shape, np.nan), []
+        for k, (at, price, ridge) in enumerate(zip(which.tolist(), prices, ridges, strict=True)):
+            client = self._clients[at]
+            client.take(np.sqrt(ridge / 2))
+            found = client.minimise(price)
+            multipliers.append(NOTHING if found is None else found[2])
+            if found is not None:
+                points[k] = found[0]
+        return points, multipliers
+
+
+def stepped(
+    method: StepMethod,
+    which: np.ndarray,
+    forms: Sequence[Form],
+    prices: np.ndarray,
+    errors: np.ndarray,
+    ridges: np.ndarray,
+) -> Step:
+    """The minimisers with prices and ridges."""
+    hessians = np.stack([form.quadratic.full for form in forms])
+    linear = np.stack([form.quadratic.linear for form in forms])
+    method.factor(which, hessians + ridges[:, :, None] * np.eye(ridges.shape[1]))
+    return method.solve(which, linear + prices, errors)
