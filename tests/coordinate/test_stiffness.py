@@ -56,7 +56,7 @@ def bounded(
     model.client("held", cost, rules)
     model.client("other", cp.sum_squares(x - 1))
     sub = model.compile()["held"]
-    return kinks_of_bounds(sub, curvature(sub), np.array(own), np.full(x.size, 1e-9))[0]
+    return kinks_of_bounds(sub, curvature(sub), np.array(own), np.full(len(own), 1e-9))[0]
 
 
 @pytest.mark.parametrize("h", [0.0, 0.1, 10.0])
@@ -81,6 +81,10 @@ def test_bounds_that_nothing_ends_or_that_do_not_hold_make_no_kink() -> None:
     assert not bounded(x, -cp.sum(cp.entr(x)) + cost, [x >= 0, x <= 2], [0.0, 0.0]).any()
     # At a bound, where the objective does not slope
     assert not bounded(x, cp.sum_squares(x), [x >= 0, x <= 2], [0.0, 0.0]).any()
+    # Of a variable that no other client knows, whose price is nobody's: as power within an area
+    y = cp.Variable()
+    inner = bounded(x, cp.sum(x) + y, [x >= 0, x <= 1, y >= 0, y <= 1], [0.0, 0.0, 0.0])
+    assert inner == pytest.approx([1.0, 1.0, 0.0])
 
 
 def test_what_rows_of_several_variables_hold_is_not_held_by_bounds() -> None:
