@@ -136,7 +136,6 @@ class SemismoothTurn:
         stood = is_stuck = np.zeros(len(self.x), dtype=bool)
         held, inside = self._functions.forces(pulled, self._stiffness)
         while taken < steps:
-            check_time()
             taken += 1
             if self._is_outgrown.any():
                 self._bend()
@@ -305,6 +304,7 @@ class SemismoothTurn:
             np.copyto(self._bearings, bearings, where=differs[:, None])
         if not differs.any():
             return
+        check_time()  # roots of thousands of variables take seconds
         at = selection(differs.nonzero()[0])
         curved = self._group.hessians[self._members[at]]
         if self._values.size:

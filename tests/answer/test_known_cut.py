@@ -14,6 +14,7 @@ from dald_model.answer.cone_clients import ConeClient, fallen, minimised
 from dald_model.answer.judge import Judge
 from dald_model.answer.known_cut import known_cut
 from dald_model.compile.form import Form, Quadratic
+from dald_model.deadline import TimeUpError, within
 from tests.front.resolving import regularisation_path
 
 
@@ -225,6 +226,15 @@ def test_cuts_of_wide_clients_are_as_low_and_take_no_hessian(monkeypatch):
         )
         least = found[-1].least(price, np.zeros(size), reach) + float(b @ b)  # from the origin
         assert lowest - enough <= least <= lowest + 1e-7
+
+
+def test_newton_steps_of_a_proof_are_within_the_time_limit():
+    x, model = cp.Variable(3, name="x"), dm.Model()
+    for name in "ab":
+        model.client(name, cp.norm1(np.eye(3) @ x + ord(name)))
+    client = ConeClient(model.compile()["a"], np.zeros(3))
+    with within(1e-9), pytest.raises(TimeUpError):
+        minimised([client], [np.zeros(3)], [np.ones(3)], 1e-7)
 
 
 def test_multipliers_of_another_number_are_none():
