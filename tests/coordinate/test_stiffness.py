@@ -48,9 +48,7 @@ def test_a_singularity_where_it_begins_does_not_count(at: float) -> None:
     assert stiffness(cp.inv_pos(cp.Variable()), at, 1.0) == pytest.approx(8 / 3, rel=1e-2)
 
 
-def bounded(
-    x: cp.Variable, cost: cp.Expression, rules: list[cp.Constraint], own: list[float]
-) -> np.ndarray:
+def bounded(x: cp.Variable, cost: cp.Expression, rules: list[Any], own: list[float]) -> np.ndarray:
     """The kinks that bounds make of a client at its minimiser."""
     model = dm.Model()
     model.client("held", cost, rules)
