@@ -155,12 +155,12 @@ def kinks_of_bounds(
     if form is None or not form.valued or np.isnan(own).any():
         return found, straight
     singles, entries, factors, _ = form.single_rows
-    matrix, left = form.inequalities.matrix[:, : sub.size], form.inequalities.rhs
-    left = left - matrix @ own
-    is_met = left <= np.abs(matrix) @ noise
+    others = np.delete(np.arange(form.inequalities.rhs.size), singles)
+    matrix, rest = form.inequalities.matrix[others, : sub.size], form.inequalities.rhs[others]
+    rest, room = rest - matrix @ own, form.inequalities.rhs[singles] - factors * own[entries]
     is_seen = sub.sight.of_variables > 0  # what no edge sees has no price
-    is_bound = is_met[singles] & is_seen[entries]
-    bounded = entries[is_bound]
+    is_bound = (room <= np.abs(factors) * noise[entries]) & is_seen[entries]
+    bounded, signs = entries[is_bound], np.sign(factors[is_bound])
     if not bounded.size:
         return found, straight
     with np.errstate(all="ignore"):
@@ -169,15 +169,18 @@ def kinks_of_bounds(
     if not np.isfinite(slopes).all():  # as of an entropy at zero
         return found, straight
     # Along rows of several variables these make room for each other
-    is_met[singles] = False
+    is_met = rest <= np.abs(matrix) @ noise
     rows = np.vstack([form.equalities.matrix[:, : sub.size], matrix[is_met]])
     is_free = np.ones(sub.size, dtype=bool)
     is_free[bounded] = False
     if rows.size and is_free.any():
         slopes = slopes - rows.T @ lsmr(rows[:, is_free].T, slopes[is_free])[0]
     steep = np.maximum(np.abs(slopes[bounded]) - known.kinks[bounded], 0.0)
-    closer = -np.sign(factors[is_bound]) * matrix[:, bounded]
-    ways = np.divide(left[:, None], closer, out=np.full(closer.shape, np.inf), where=closer > 0)
+    ends = np.full((2, sub.size), np.inf)  # of what a variable can fall and rise by
+    np.minimum.at(ends, ((factors > 0).astype(int), entries), room / np.abs(factors))
+    closer = -signs * matrix[:, bounded]
+    ways = np.divide(rest[:, None], closer, out=np.full(closer.shape, np.inf), where=closer > 0)
+    ways = np.vstack([ends[(signs < 0).astype(int), bounded], ways])
     bends, way = known.diagonal[bounded], np.maximum(ways.min(axis=0), 0.0)
     rise = np.multiply(bends, way, out=np.zeros(way.size), where=bends > 0)
     straight[bounded] = np.divide(steep, steep + rise, out=np.zeros(steep.size), where=steep > 0)
