@@ -282,15 +282,13 @@ def minimised(
             np.stack([told[at] for at in which])
             for told in (prices, reaches, [client.own for client in clients])
         )
-        is_wide = not refuses_form(forms[0])
-        method = Wide(forms) if is_wide else Batch(forms)
+        method = Batch(forms, SHARP * reach) if refuses_form(forms[0]) else Wide(forms)
         weakest = enough / (2 * reach.shape[1] * reach**2)
         left = np.arange(len(which))
         for times in STIFFER:
             ridges = times * weakest[left]
-            own = [forms[at] for at in left.tolist()]
             linear = price[left] - ridges * centre[left]
-            points, multipliers = method.minimise(left, own, linear, SHARP * reach[left], ridges)
+            points, multipliers = method.minimise(left, linear, ridges)
             lost = np.vecdot(ridges * np.abs(points - centre[left]), reach[left])
             for at, z, point in zip(left.tolist(), multipliers, points, strict=True):
                 cut = None if np.isnan(point).any() else known_cut(forms[at], z, point)

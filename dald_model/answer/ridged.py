@@ -9,27 +9,24 @@ import scipy.sparse as sp
 
 from dald_model.compile.form import Form
 from dald_model.solvers.base import NOTHING
-from dald_model.solvers.exact.low_rank import AlongSides
+from dald_model.solvers.exact.low_rank import PenalisedClient
 from dald_model.solvers.exact.quadratic_step import Step, StepMethod
 from dald_model.solvers.exact.semismooth_newton import SemismoothNewton
 
+Found = tuple[np.ndarray, Sequence[np.ndarray]]
+"""Minimisers, (k, m), NaN where the method failed, and the multipliers of each."""
+
 
 class Batch:
-    """Clients of one shape by the method of most rounds, all at once."""
+    """Clients of one shape by the method of most rounds, all at once, to some errors, (n, m)."""
 
-    def __init__(self, forms: Sequence[Form]) -> None:
-        self._method = SemismoothNewton(forms)
+    def __init__(self, forms: Sequence[Form], errors: np.ndarray) -> None:
+        self._forms, self._errors, self._method = forms, errors, SemismoothNewton(forms)
 
-    def minimise(
-        self,
-        which: np.ndarray,
-        forms: Sequence[Form],
-        prices: np.ndarray,
-        errors: np.ndarray,
-        ridges: np.ndarray,
-    ) -> tuple[np.ndarray, Sequence[np.ndarray]]:
-        """Minimisers with prices and ridges, (k, m), and multipliers; NaN where it failed."""
-        step = stepped(self._method, which, forms, prices, errors, ridges)
+    def minimise(self, which: np.ndarray, prices: np.ndarray, ridges: np.ndarray) -> Found:
+        """Those of some clients with prices and ridges, (k, m)."""
+        forms = [self._forms[at] for at in which.tolist()]
+        step = stepped(self._method, which, forms, prices, self._errors[which], ridges)
         told = step.multipliers
         points = np.where(step.failed[:, None], np.nan, step.points)
         return points, np.split(told.values, np.cumsum(told.lengths)[:-1])
@@ -40,17 +37,10 @@ class Wide:
 
     def __init__(self, forms: Sequence[Form]) -> None:
         each = sp.eye_array(forms[0].size, format="csr")
-        self._clients = [AlongSides(form, each) for form in forms]
+        self._clients = [PenalisedClient(form, each) for form in forms]
 
-    def minimise(
-        self,
-        which: np.ndarray,
-        forms: Sequence[Form],
-        prices: np.ndarray,
-        errors: np.ndarray,
-        ridges: np.ndarray,
-    ) -> tuple[np.ndarray, Sequence[np.ndarray]]:
-        """See :class:`Batch`."""
+    def minimise(self, which: np.ndarray, prices: np.ndarray, ridges: np.ndarray) -> Found:
+        """See :class:`Batch`; a ridge is twice the square of a penalty."""
         points, multipliers = np.full(prices.shape, np.nan), []
         for k, (at, price, ridge) in enumerate(zip(which.tolist(), prices, ridges, strict=True)):
             client = self._clients[at]

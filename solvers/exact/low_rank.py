@@ -69,7 +69,8 @@ class _Session:
         self._augmented = Augmented(subproblems)
         forms = [form for sub in subproblems if (form := sub.form) is not None]
         self._clients = [
-            AlongSides(form, sub.sides[0]) for form, sub in zip(forms, subproblems, strict=True)
+            PenalisedClient(form, sub.sides[0])
+            for form, sub in zip(forms, subproblems, strict=True)
         ]
         self._heights = np.array([sub.signs.size for sub in subproblems])
         self._below = forms[0].inequalities.rhs.size
@@ -95,7 +96,7 @@ class _Session:
         return ClientAnswer("optimal", *found)
 
 
-class AlongSides:
+class PenalisedClient:
     """One client's numbers with penalties on sides, (q, m) in CSR, and its method."""
 
     def __init__(self, form: Form, sides: Any) -> None:

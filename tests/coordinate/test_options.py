@@ -77,14 +77,19 @@ def test_every_condition_gets_there_on_a_chain_and_on_a_triangle(stopping: Any) 
     ("make", "parts"),
     [
         (lambda: dm.FixedBudget(v_max=0), ["FixedBudget: given v_max=0", "from 1"]),
+        (lambda: dm.FixedBudget(v_max=_any(2.5)), ["FixedBudget: given v_max=2.5", "int from 1"]),
         (lambda: dm.GrowingBudget(start=0), ["given start=0, growth=1.1", "start >= 1"]),
         (lambda: dm.GrowingBudget(growth=1.0), ["growth=1.0", "growth > 1", "grows without"]),
         (lambda: dm.ShrinkingTolerance(start=0.0), ["given start=0.0", "start > 0"]),
         (lambda: dm.ShrinkingTolerance(factor=1.0), ["factor=1.0", "factor < 1", "shrinks"]),
         (lambda: dm.ShrinkingTolerance(factor=0.0), ["factor=0.0", "0 < factor"]),
         (lambda: dm.DALD(dual_step=0.0), ["DALD: given dual_step=0.0", "positive number"]),
+        (lambda: dm.DALD(dual_step=-1.0), ["dual_step=-1.0", "(1 is the paper's)"]),
+        (lambda: dm.DALD(dual_step=math.nan), ["dual_step=nan", "positive"]),
+        (lambda: dm.DALD(dual_step=math.inf), ["dual_step=inf", "positive"]),
+        (lambda: dm.DALD(dual_step=_any("1")), ["dual_step='1'", "positive"]),
     ],
-    ids=[f"case {i}" for i in range(7)],
+    ids=[f"case {i}" for i in range(12)],
 )
 def test_parts_that_mean_nothing_are_refused_when_they_are_made(make: Any, parts: Any) -> None:
     with pytest.raises(dm.OptionError) as caught:
@@ -96,9 +101,13 @@ def test_parts_that_mean_nothing_are_refused_when_they_are_made(make: Any, parts
     ("option", "bad", "parts"),
     [
         ("eps_pri", -1e-9, ["eps_pri: given -1e-09", "finite number from 0"]),
+        ("eps_dual", math.inf, ["eps_dual: given inf", "finite number from 0"]),
+        ("eps_pri", math.nan, ["eps_pri: given nan"]),
+        ("eps_dual", "small", ["eps_dual: given 'small'"]),
         ("eps_pri", None, ["eps_pri: given None"]),
         ("max_rounds", 0, ["max_rounds: given 0", "whole number from 1"]),
         ("max_rounds", 10.0, ["max_rounds: given 10.0", "whole number from 1"]),
+        ("max_rounds", None, ["max_rounds: given None"]),
         ("solver", "nope", ["solver: given 'nope'", "'auto'", "'factor', ", "among CLARABEL"]),
         ("solver", 3, ["solver: given 3", "the name of a solver or an object", "('OSQP')"]),
         ("solver", Reference, ["solver: given <class", "an object of"]),
@@ -109,6 +118,11 @@ def test_parts_that_mean_nothing_are_refused_when_they_are_made(make: Any, parts
         ("solver", {("a", "b"): "conic"}, ["('a', 'b') is no client"]),
         ("accuracy", 0, ["accuracy: given 0", "a number between 0 and 1"]),
         ("accuracy", 1.0, ["accuracy: given 1.0", "between 0 and 1"]),
+        ("accuracy", -1e-6, ["accuracy: given -1e-06"]),
+        ("accuracy", math.nan, ["accuracy: given nan"]),
+        ("accuracy", math.inf, ["accuracy: given inf"]),
+        ("accuracy", "high", ["accuracy: given 'high'"]),
+        ("accuracy", True, ["accuracy: given True"]),
         ("algorithm", "admm", ["algorithm: given 'admm'", "expected", "dm.DALD()"]),
         ("algorithm", dm.DALD, ["algorithm: given the class DALD", "expected an object such as"]),
         ("stopping", "B4", ["stopping: given 'B4'", "dm.FixedBudget(v_max=1)"]),
@@ -120,7 +134,7 @@ def test_parts_that_mean_nothing_are_refused_when_they_are_made(make: Any, parts
         ("sequence", "random", ["sequence: given 'random'", "dm.Sequence"]),
         ("sequence", [["a"], ["b"]], ["sequence: given [['a'], ['b']]", "dm.Sequence"]),
     ],
-    ids=[f"case {i}" for i in range(20)],
+    ids=[f"case {i}" for i in range(29)],
 )
 def test_options_that_mean_nothing_are_refused_before_anything_is_computed(
     option: str, bad: Any, parts: list[str]

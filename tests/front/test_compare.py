@@ -68,6 +68,13 @@ def test_what_is_no_algorithm_is_refused() -> None:
         dm.compare(squares(), [])
 
 
+def test_a_metric_is_drawn_in_the_range_that_it_has_after_the_first_round() -> None:
+    """It is 0, 1 / 2 and 3 / 4: from 1 / 2 to 3 / 4, with a twentieth of that on either side."""
+    metrics = {"share": lambda at: 1 - 0.5 ** (at.round - 1)}
+    found = dm.compare(squares(), [dm.FedAvg(step=0.05)], metrics=metrics, max_rounds=3)
+    assert found.plot().axes[2].get_ylim() == pytest.approx((0.4875, 0.7625))
+
+
 def test_server_and_peer_methods_stand_in_one_table_and_one_plot() -> None:
     """Each runs over what it can: all come to the mean, as far as a method can."""
     model = squares()

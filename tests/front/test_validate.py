@@ -1,7 +1,4 @@
-"""Every number that a user gives: True is none, NaN is within no range, and text is refused.
-
-Those of algorithms whose messages are told word for word are in ``tests/algorithms``.
-"""
+"""Every number that a user gives: True is none, NaN is within no range, and text is refused."""
 
 import math
 from collections.abc import Callable
@@ -39,8 +36,17 @@ REAL: dict[str, Callable[[Any], Any]] = {
     "EXTRA": dm.EXTRA,
     "FedDyn": dm.FedDyn,
     "DADMM": dm.DADMM,
+    "ProximalPoint": dm.ProximalPoint,
+    "GradientDescent": dm.GradientDescent,
+    "NewtonMethod": dm.NewtonMethod,
+    "mini-batches": lambda one: dm.MiniBatchGradientDescent(one, 1),
+    "FedProx": dm.FedProx,
+    "FedAvg": dm.FedAvg,
     "FedAvg weights": lambda one: dm.FedAvg(0.1, weights={"a": one}),
+    "DGD": dm.DGD,
     "DGD weights": lambda one: _solve(algorithm=dm.DGD(0.1, {("a", "b"): one})),
+    "AsynchronousDGD": dm.AsynchronousDGD,
+    "JacobiGradientDescent": dm.JacobiGradientDescent,
     "BCGD": dm.BCGD,
     "BCPG": dm.BCPG,
     "ShrinkingTolerance start": lambda one: dm.ShrinkingTolerance(start=one),

@@ -14,6 +14,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import dald_model as dm
 from dald_model.solvers import NAMED, Turn
@@ -202,16 +203,32 @@ def test_points_by_definite_cones_are_no_better(problem: str) -> None:
 @pytest.mark.parametrize("problem", [one for one in PROBLEMS if " below " in one])
 @pytest.mark.parametrize("seed", range(4))
 def test_limits_are_met_as_by_cones(problem: str, seed: int) -> None:
-    """Points, and the dual values of limits, rows and equalities."""
+    """Points; dual values of limits, rows and equalities balance cvxpy's gradients there."""
     sub = client(problem, seed)
     sessions = [NAMED[name].open([sub]) for name in ("barrier", "conic")]
+    (x,) = sub.variables
     for turn in turns(sub):
         own, cones = (one.minimise(turn, ACCURACY) for one in sessions)
         assert own.statuses == ["optimal"]
         np.testing.assert_allclose(own.points, cones.points, rtol=0, atol=OFF)
-        duals = [sub.cone_duals(one.multipliers.values) for one in (own, cones)]
-        for one, other in zip(*duals, strict=True):
-            np.testing.assert_allclose(one[0], other[0], atol=1e-4)
+        K, c = augmented(sub, turn)
+        x.value = own.points
+        forces = [gradient(sub.client.cost, x)[:, 0], K @ own.points, c]
+        duals = sub.cone_duals(own.multipliers.values)
+        for rule, (dual,) in zip(sub.client.constraints, duals, strict=True):
+            value, held = np.ravel(rule.expr.value), np.ravel(dual)
+            forces += [*(gradient(rule.expr, x) * held).T]
+            if type(rule).__name__ == "Inequality":
+                assert held.min() >= 0
+                assert np.abs(value * held).max() <= OFF * (1 + held.max())
+        size = np.abs(forces).sum(axis=0).max()
+        assert np.abs(np.sum(forces, axis=0)).max() <= OFF * size
+
+
+def gradient(expression: Any, x: cp.Variable) -> np.ndarray:
+    """By cvxpy, (m, entries)."""
+    found = expression.grad[x]
+    return found.toarray() if sp.issparse(found) else np.reshape(found, (x.size, -1))
 
 
 BATCHES = [pair for pair in PAIRS if NAMED[pair[0]].batches]
